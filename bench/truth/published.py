@@ -7,6 +7,7 @@ GPTQ-LoRA, autocast of full tuning with parameters in float32, and unknown check
 """
 import collections
 import csv
+import functools
 import json
 import math
 import re
@@ -79,6 +80,13 @@ def residuals(row, asked):
         yield row, "memory", (interval["expected"] - off) / measured - 1, within(interval, measured + off)
 
 
+def verdict(row, asked):
+    """(held out, ran or died, what is said), or nothing."""
+    if not row["padded_to"] or row["checkpointing"] == "unknown" or not (row["peak_memory_gib"] or row["died"] == "true"):
+        return None
+    return row["held_out"], "died" if row["died"] == "true" else "ran", asked(row["padded_to"])["verdict"]
+
+
 def group_of(row, what):
     size = "to" if int(row["length" if what == "time" else "padded_to"]) <= 1024 else "beyond"
     bits = "4 bit" if EXPERIMENT[row["method"]] == "gptq-lora" else row["precision"].split(" ")[0] or "bfloat16"
@@ -101,7 +109,8 @@ def main():
     gpus, models = ({each[key] for each in json.loads(run(sftbench, f"{key}s", "--format", "json").stdout)}
                     for key in ("gpu", "model"))
     models |= {path.name for path in HERE.glob("models/*")}
-    found, reasons, rows = [], collections.Counter(), list(csv.DictReader(open(HERE / "published.csv")))
+    found, reasons, verdicts = [], collections.Counter(), collections.Counter()
+    rows = list(csv.DictReader(open(HERE / "published.csv")))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
         print(run("bash", HERE / "model_map.sh").stdout, file=config, flush=True)
         command = [sftbench, "predict", "--format", "json", "--config", config.name]
@@ -110,7 +119,10 @@ def main():
             row["twin"] = re.sub(".*/|-chat$|-instruct$", "", row["model"].lower())  # of the same shapes
             try:
                 reason = refusal(row, gpus, models)
-                some = [] if reason else list(residuals(row, lambda length: ask(command, row, length)))
+                asked = functools.cache(lambda length: ask(command, row, length))
+                some = [] if reason else list(residuals(row, asked))
+                if not reason:
+                    verdicts[verdict(row, asked)] += 1
             except ValueError as refused:
                 reason, some = ("sftbench", str(refused)), []
             reasons[reason or ("figure", "length or checkpointing unknown")] += not some
@@ -121,6 +133,10 @@ def main():
     for row, what, error, inside in found if "--rows" in sys.argv else []:
         print(f"{group_of(row, what)}, {row['source']}, {row['twin']} {row['method']}, batch {row['batch']}, length "
               f"{row['length']} {row['padded_to']}: {100 * error:+.1f} %{'' if inside else ', outside'}")
+    print("\n| rows | | fits | tight | oom |\n| --- | --- | ---: | ---: | ---: |")
+    for held, end in sorted({key[:2] for key in verdicts if key}):
+        counts = " | ".join(str(verdicts[held, end, said]) for said in ("fits", "tight", "oom"))
+        print(f"| {'held-out' if held == 'true' else 'other'} | {end} | {counts} |")
     print(f"\n{len({id(each[0]) for each in found})} of {len(rows)} rows are asked. Not asked:")
     for (what, value), count in sorted((+reasons).items(), key=lambda each: (each[0][0], -each[1])):
         print(f"{count:4}  {what}: {value}")

@@ -82,9 +82,8 @@ bool is_large_enough(const std::vector<const Residual*>& rows) {
 void put_range(const std::vector<const Residual*>& rows, int64_t PredictedCase::*number,
                std::pair<int64_t, int64_t>& range) {
   const auto [least, most] = std::minmax_element(
-      rows.begin(), rows.end(), [number](const Residual* a, const Residual* b) {
-        return a->at.*number < b->at.*number;
-      });
+      rows.begin(), rows.end(),
+      [number](const Residual* a, const Residual* b) { return a->at.*number < b->at.*number; });
   range = {(*least)->at.*number, (*most)->at.*number};
 }
 

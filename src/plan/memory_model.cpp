@@ -158,16 +158,15 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const double kept = value * work_.kept_by_engine + scores;
   // The gradients of scores come when those of the MLP are gone, with what it kept.
   const double of_mixer = std::max(context_.backward_buffers, kScoreGradientBytes * work_.scores);
-  const PeakParts peak =
-      peak_parts({.waiting = here * (again ? value * work_.hidden : kept),
-                  .layer = again ? value * work_.kept_at_most + scores : 0,
-                  .backward = std::max(value * work_.backward_values,
-                                       of_mixer - value * work_.kept_by_mlp),
-                  .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
-                  .hidden = value * work_.hidden,
-                  .gradients = memory.gradients,
-                  .gradients_of_loss = alone ? root_.shard_grads : 0,
-                  .gradients_come_late = late});
+  const PeakParts peak = peak_parts(
+      {.waiting = here * (again ? value * work_.hidden : kept),
+       .layer = again ? value * work_.kept_at_most + scores : 0,
+       .backward = std::max(value * work_.backward_values, of_mixer - value * work_.kept_by_mlp),
+       .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
+       .hidden = value * work_.hidden,
+       .gradients = memory.gradients,
+       .gradients_of_loss = alone ? root_.shard_grads : 0,
+       .gradients_come_late = late});
   memory.workspace = on_gpu() ? kWorkspaceBytes : 0;
   memory.activations = peak.activations;
   memory.logits = peak.logits;

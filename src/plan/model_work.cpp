@@ -355,14 +355,12 @@ void add_share(const ModelWork& kind, double share, ModelWork& sum) {
   for (double ModelWork::*figure :
        {&ModelWork::kept_per_position, &ModelWork::kept_by_engine, &ModelWork::kept_when_recomputed,
         &ModelWork::scores, &ModelWork::attention_flops, &ModelWork::scan_flops,
-        &ModelWork::last_product,
-        &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
+        &ModelWork::last_product, &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
         &ModelWork::quantized_elements, &ModelWork::weight_elements}) {
     sum.*figure += share * kind.*figure;
   }
-  for (double ModelWork::*figure :
-       {&ModelWork::kept_at_most, &ModelWork::kept_by_mlp, &ModelWork::backward_values,
-        &ModelWork::largest_weight}) {
+  for (double ModelWork::*figure : {&ModelWork::kept_at_most, &ModelWork::kept_by_mlp,
+                                    &ModelWork::backward_values, &ModelWork::largest_weight}) {
     sum.*figure = std::max(sum.*figure, kind.*figure);
   }
 }

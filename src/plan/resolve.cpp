@@ -65,7 +65,6 @@ class Resolver : RequestReader {
       for (std::string& note : adapted.notes) resolution_.notes.push_back(std::move(note));
     }
     note_what_weights_are();
-    if (options_.predicts) note_positions();
     if (const std::string place = argument_text("tokenizer_name_or_path");
         !place.empty() && !simulated()) {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);
@@ -74,6 +73,7 @@ class Resolver : RequestReader {
     ResolvedData data = resolve_data(*this);
     job.data = std::move(data.source);
     job.evaluation = std::move(data.evaluation);
+    if (options_.predicts) note_positions();
     resolution_.generate_dataset = data.generates;
     if (!job.data.conversation_field.empty()) {
       job.data.chat_template =

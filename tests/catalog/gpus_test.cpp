@@ -110,6 +110,9 @@ TEST(GpuCatalogTest, ProgramsGetWhatCudaReportsWhereThatIsKnown) {
   EXPECT_EQ(shipped().find("L4")->memory_bytes, int64_t{24} << 30);
   EXPECT_NEAR(static_cast<double>(shipped().find("L4")->memory_of_programs()) / (1 << 30), 22.03,
               1e-6);
+  EXPECT_EQ(shipped().find("A10")->memory_of_programs(),
+            shipped().find("L4")->memory_of_programs());
+  EXPECT_EQ(shipped().find("A2")->memory_of_programs(), shipped().find("T4")->memory_of_programs());
   for (const GpuFacts& gpu : shipped().gpus()) {
     if (!gpu.usable_memory_bytes) continue;
     const double share =

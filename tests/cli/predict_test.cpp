@@ -144,6 +144,31 @@ TEST(PredictTest, WhatIsGivenReplacesWhatTheCatalogsSay) {
   EXPECT_EQ(step({"--between-gb-per-s", "0.1"}), step({})) << "there is one node";
 }
 
+TEST(PredictTest, WhatOthersHoldIsNoMemoryOfTheProgram) {
+  const auto memory = [](std::vector<std::string> further) {
+    further.insert(further.end(), {"--set", kGpu, "--format", "json"});
+    const Json json = Json::parse(output_of(eight_gpus(std::move(further))));
+    return std::pair<double, std::string>(json["memory_bytes"]["available"], json["verdict"]);
+  };
+  EXPECT_EQ(memory({"--free-gib", "30.5"}).first, 30.5 * (1 << 30));
+  EXPECT_EQ(memory({"--free-gib", "20"}).second, "oom") << "it needs 26 GiB";
+  EXPECT_EQ(memory({"--free-gib", "100"}).first, 80.0 * (1 << 30)) << "no more than there is";
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--free-gib", "0"})), HasSubstr("--free-gib"));
+}
+
+TEST(PredictTest, SaysWhatTheAllocatorKeepsAndWhatIsFar) {
+  const auto of = [](const std::string& stack, const std::string& length) {
+    return output_of_words({"predict", "--experiment", "lora", "--set",
+                            "model_name=mistral-7b-v0.1", "--set", "number_gpus=1", "--set", kGpu,
+                            "--set", "batch_size=1", "--set", "model_max_length=" + length,
+                            "--stack", stack});
+  };
+  EXPECT_THAT(of("transformers", "1024"),
+              AllOf(HasSubstr("as nvidia-smi shows it"), HasSubstr("151 measurements of other"),
+                    HasSubstr("far from them: 1024 tokens a row")));
+  EXPECT_THAT(of("sftbench", "1024"), Not(HasSubstr("nvidia-smi")));
+}
+
 TEST(PredictTest, ASpaceIsATableThatCanBeRankedAndFiltered) {
   const auto of_space = [](std::vector<std::string> further) {
     std::vector<std::string> arguments = {"--set", kGpu, "--set", "batch_size=8,16,4096,12"};

@@ -724,6 +724,18 @@ TEST_F(ResolveTest, WithADataDirectoryNothingIsGeneratedUnasked) {
   EXPECT_EQ(resolved({"dataset_id=news-chars-512-entries-256"}).job.data.token_cache_directory, "");
 }
 
+TEST_F(ResolveTest, APredictionNotesRowsThatTheModelHasNoPositionsFor) {
+  options_.weights = "random";
+  options_.predicts = true;
+  const auto notes = [this](const std::string& length) {
+    return resolved({"model_name=llama2-7b", "model_max_length=" + length}).notes;
+  };
+  EXPECT_THAT(notes("8192"),
+              ::testing::Contains("model_max_length 8192 is beyond the 4096 positions "
+                                  "(max_position_embeddings) of model_name llama2-7b"));
+  EXPECT_THAT(notes("4096"), ::testing::Each(Not(HasSubstr("positions"))));
+}
+
 // --- notes and keys ------------------------------------------------------------------------------
 
 TEST_F(ResolveTest, KernelsAreSwitchedOneByOne) {

@@ -58,7 +58,7 @@ struct StackModel {
   bool reduces_each_micro_batch = false;
   bool upcasts_shards = false;  // autocast keeps trained shards in float32
   bool adapters_in_float32 = false;
-  // Beside 4-bit layers, what is no layer's weight and the residual stream are float32 on one rank.
+  // Beside 4-bit layers, the residual stream is float32 where nothing is sharded.
   bool widens_beside_quantized = false;
   // Of activations and logits, free blocks that the allocator keeps; with layers that are recomputed.
   double fragmentation = 0, fragmentation_recomputed = 0;
