@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Residuals of `sftbench predict` on published.csv: usage: published.py SFTBENCH [STACK] [--rows]
 
-A row's time is asked at its `length`, its memory at `padded_to`, which sets the peak. Memory that PyTorch counted is
-held against the sum of the parts, other memory against what a process needs. fp8 is asked as bfloat16, 4 bit as
+Without STACK each program has the nearest one. A row's time is asked at its `length`, its memory at `padded_to`, which
+sets the peak. Memory that PyTorch allocated is held against the sum of the parts, other memory against what a process
+holds with free blocks. `width` is the median of interval's high over low. fp8 is asked as bfloat16, 4 bit as
 GPTQ-LoRA, autocast of full tuning with parameters in float32, and unknown checkpointing as none, but for memory.
 """
 import collections
@@ -23,7 +24,7 @@ STRATEGY = {"none": "FULL_SHARD", "DDP": "NO_SHARD", "FULL_SHARD": "FULL_SHARD",
             "ZERO2": "SHARD_GRAD_OP", "ZERO1": "SHARD_OPTIM"}
 
 
-# The program's stack. Hugging Face programs have rows of different lengths.
+# The program's stack. "transformers" stands for rows of different lengths.
 STACKS = (("fms-hf-tuning baseline-peft-bnb", "transformers-bitsandbytes"), ("fms-hf-tuning", "fms-hf-tuning"),
           ("(ms-swift|qwen).* (bnb|int4 bnb)", "transformers-bitsandbytes"), ("unsloth", "transformers-bitsandbytes"),
           ("ms-swift|qwen|soup|peft|llama-factory|transformers|glm", "transformers"), ("", "torch"))
@@ -59,30 +60,34 @@ def ask(command, row, length):
         names = row["targets"].replace(" ", ",")
         words += ["--lora-targets", re.sub("^$|.*(all-linear|w1|\\*).*", "all-linear", names)]
     stack = next(stack for name, stack in STACKS if re.match(name, row["stack"].lower()))
-    answer = run(*command, "--stack", row["asked"] or stack, "--experiment", f"finetune_{method}_benchmark-v1.0.0", *words)
+    if stack == "transformers" and row["length"] == row["padded_to"]:
+        stack = "torch"
+    words += ["--stack", row["asked"] or stack, "--experiment", f"finetune_{method}_benchmark-v1.0.0"]
+    answer = run(*command, *words)
     if answer.returncode:
         raise ValueError(answer.stderr.strip().split("\n")[-1][:90])
     return json.loads(answer.stdout)
 
 
 def residuals(row, asked):
-    """(row, what, signed error, inside the interval) of what the row can be asked about."""
-    within = lambda interval, value: interval["low"] <= value <= interval["high"]
+    """(row, what, signed error, inside the interval, its high over its low) of what the row can be asked about."""
+    within = lambda interval, value: (interval["low"] <= value <= interval["high"], interval["high"] / interval["low"])
     if row["length"] and (row["tokens_per_second"] or row["seconds_per_step"]):
         tokens = math.prod(int(row[key]) for key in ("batch", "accumulation", "gpus", "length"))
         measured = tokens / float(row["tokens_per_second"] or tokens / float(row["seconds_per_step"] or 1))
         step = asked(row["length"])["step_seconds"]
-        yield row, "time", step["total"] / measured - 1, within(step["interval"], measured)
+        yield row, "time", step["total"] / measured - 1, *within(step["interval"], measured)
     if row["padded_to"] and row["peak_memory_gib"] and row["checkpointing"] != "unknown":
         memory, measured = asked(row["padded_to"])["memory_bytes"], float(row["peak_memory_gib"]) * 2**30
         off = memory["needed"] - memory["total"] if row["memory_kind"] in ("allocated", "reserved") else 0
         interval = memory["interval" if row["memory_kind"] == "allocated" else "held"]
-        yield row, "memory", (interval["expected"] - off) / measured - 1, within(interval, measured + off)
+        yield row, "memory", (interval["expected"] - off) / measured - 1, *within(interval, measured + off)
 
 
 def verdict(row, asked):
     """(held out, ran or died, what is said), or nothing."""
-    if not row["padded_to"] or row["checkpointing"] == "unknown" or not (row["peak_memory_gib"] or row["died"] == "true"):
+    known = row["peak_memory_gib"] or row["died"] == "true"
+    if not known or not row["padded_to"] or row["checkpointing"] == "unknown":
         return None
     return row["held_out"], "died" if row["died"] == "true" else "ran", asked(row["padded_to"])["verdict"]
 
@@ -94,12 +99,13 @@ def group_of(row, what):
 
 
 def table(title, found, key):
-    print(f"\n{title}\n\n| rows | n | median | p90 | within 20 % | inside | bias |\n| --- {'| ---: ' * 6}|")
-    for name in sorted({key(row, what) for row, what, _, _ in found}):
-        errors, held = zip(*((error, inside) for row, what, error, inside in found if key(row, what) == name))
+    print(f"\n{title}\n\n| rows | n | median | p90 | within 20 % | inside | bias | width |\n| --- {'| ---: ' * 7}|")
+    for name in sorted({key(row, what) for row, what, *_ in found}):
+        errors, held, widths = zip(*(numbers for row, what, *numbers in found if key(row, what) == name))
         n, s, bias = len(errors), sorted(map(abs, errors)), statistics.median(errors)
         shares = statistics.median(s), s[math.ceil(0.9 * n) - 1], sum(size <= 0.2 for size in s) / n, sum(held) / n
-        print(f"| {name} | {n} | {' | '.join(f'{100 * share:.1f} %' for share in shares)} | {100 * bias:+.1f} % |")
+        print(f"| {name} | {n} | {' | '.join(f'{100 * share:.1f} %' for share in shares)} | {100 * bias:+.1f} % | "
+              f"{statistics.median(widths):.2f} |")
 
 
 def main():
@@ -130,7 +136,7 @@ def main():
     for held, title in (("true", "Held-out sources"), ("false", "Other sources")):
         for key in (group_of, lambda row, what: f"{what}, {row['source']}", lambda row, what: what):
             table(title, [each for each in found if each[0]["held_out"] == held], key)
-    for row, what, error, inside in found if "--rows" in sys.argv else []:
+    for row, what, error, inside, _ in found if "--rows" in sys.argv else []:
         print(f"{group_of(row, what)}, {row['source']}, {row['twin']} {row['method']}, batch {row['batch']}, length "
               f"{row['length']} {row['padded_to']}: {100 * error:+.1f} %{'' if inside else ', outside'}")
     print("\n| rows | | fits | tight | oom |\n| --- | --- | ---: | ---: | ---: |")

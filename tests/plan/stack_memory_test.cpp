@@ -58,8 +58,8 @@ TEST(StackMemoryTest, TheLossHoldsThreeFloat32ValuesOfALogitButInGptBigCode) {
 TEST(StackMemoryTest, LayersThatWaitKeepNoGradients) {
   const MemoryCost memory = memory_of(llama(false));
   const double value = 2.0 * 2048;
-  EXPECT_DOUBLE_EQ(memory.activations, kLayers * value * 1.75 * (kKept - kHidden - 14336) +
-                                           2 * value * kHidden);
+  EXPECT_DOUBLE_EQ(memory.activations,
+                   kLayers * value * 1.75 * (kKept - kHidden - 14336) + 2 * value * kHidden);
 }
 
 TEST(StackMemoryTest, EagerAttentionHoldsTheScoresOfEveryLayerOrOfOne) {
