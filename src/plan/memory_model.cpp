@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "plan/known_model.h"
 #include "plan/peak_memory.h"
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/variants/optimizer.h"
@@ -154,10 +155,12 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const bool late = alone ? one_micro_batch : sizes_.layout().sharded && last_only;
   const double here = again ? inputs_on_device() : layers;
   memory.offloaded_activations = value * (layers - here) * work_.hidden;
-  const double scores = work_.scores * kept_score_bytes(sizes_.element().computed);
+  // Attention with sinks has tiles in any case.
+  const double count = known_model(job_.model).config.attention.sinks ? 0 : work_.scores;
+  const double scores = count * kept_score_bytes(sizes_.element().computed);
   const double kept = value * work_.kept_by_engine + scores;
   // The gradients of scores come when those of the MLP are gone, with what it kept.
-  const double of_mixer = std::max(context_.backward_buffers, kScoreGradientBytes * work_.scores);
+  const double of_mixer = std::max(context_.backward_buffers, kScoreGradientBytes * count);
   const PeakParts peak = peak_parts(
       {.waiting = here * (again ? value * work_.hidden : kept),
        .layer = again ? value * work_.kept_at_most + scores : 0,

@@ -84,6 +84,15 @@ TEST(StackMemoryTest, EagerAttentionHoldsTheScoresOfEveryLayerOrOfOne) {
   EXPECT_LT(memory_of(one).activations, 10e9) << "rows that ranks divide have tiles";
 }
 
+TEST(StackMemoryTest, AttentionWithSinksHasTilesInThisProgramAlone) {
+  TrainingJob job = job_of("gpt-oss-20b", TuningMethod::kLora);
+  job.activations.gradient_checkpointing = false;
+  TrainingJob eager = job;
+  eager.kernels.flash_attention = false;
+  EXPECT_EQ(memory_of(eager, "sftbench").total(), memory_of(job, "sftbench").total());
+  EXPECT_LT(memory_of(job).total(), memory_of(eager).total());
+}
+
 // host_peak_tensors of two steps of SmolLM2 135M on processors, LoRA, 2 x 512, 2026-11-28.
 TEST(StackMemoryTest, EagerAttentionOfThisProgramIsWhatWasMeasured) {
   TrainingJob job = job_of("smollm2-135m", TuningMethod::kLora);
