@@ -112,7 +112,7 @@ sftbench recommend chooses the GPUs. Everything: sftbench predict --help
   --max-gpus N             at most so many (8)
   --epochs X, --batch N    passes over the data; entries of a step
   --set PROPERTY=VALUE     how it trains: r=16, optim=adafactor
-  --stack NAME             what trains it (fms-hf-tuning)
+  --stack NAME             what trains it (transformers)
   --prices FILE            your prices
 
 Everything: sftbench recommend --help

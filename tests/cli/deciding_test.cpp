@@ -221,7 +221,7 @@ TEST_F(DecidingTest, ARecommendationSaysWhatItAssumesAndTakesItFromSet) {
     return output_of(asked(more));
   };
   const std::string text = with({});
-  EXPECT_THAT(text, testing::StartsWith("  assumes  trained by fms-hf-tuning (--stack)\n"));
+  EXPECT_THAT(text, testing::StartsWith("  assumes  trained by transformers (--stack)\n"));
   EXPECT_THAT(text, HasSubstr("products in bfloat16"));
   EXPECT_THAT(text, HasSubstr("LoRA of rank 4 on q_proj, v_proj"));
   EXPECT_THAT(text, HasSubstr("each of 1000 entries has 2048 tokens"));
