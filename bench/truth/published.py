@@ -3,7 +3,7 @@
 
 Without STACK each program has the nearest one. A row's time is asked at its `length`, its memory at `padded_to`, which
 sets the peak. Memory that PyTorch allocated is held against the sum of the parts, other memory against what a process
-holds with free blocks. `width` is the median of interval's high over low. fp8 is asked as bfloat16, 4 bit as
+holds with free blocks. `width` is the median of interval's high over low. 4 bit is asked as
 GPTQ-LoRA, autocast of full tuning with parameters in float32, and unknown checkpointing as none, but for memory.
 """
 import collections
@@ -26,7 +26,8 @@ STRATEGY = {"none": "FULL_SHARD", "DDP": "NO_SHARD", "FULL_SHARD": "FULL_SHARD",
 
 # The program's stack. "transformers" stands for rows of different lengths.
 STACKS = (("fms-hf-tuning baseline-peft-bnb", "transformers-bitsandbytes"), ("fms-hf-tuning", "fms-hf-tuning"),
-          ("(ms-swift|qwen).* (bnb|int4 bnb)", "transformers-bitsandbytes"), ("unsloth", "transformers-bitsandbytes"),
+          ("(ms-swift|qwen).* (bnb|int4 bnb)", "transformers-bitsandbytes"),
+          ("unsloth|llmq|compile|NeMo|Megatron|TransformerEngine|InternEvo", "fused"),
           ("ms-swift|qwen|soup|peft|llama-factory|transformers|glm", "transformers"), ("", "torch"))
 
 
@@ -45,9 +46,11 @@ def refusal(row, gpus, models):
 
 def ask(command, row, length):
     gpus, method = int(row["gpus"]), EXPERIMENT[row["method"]]
-    dtype, _, autocast = (row["precision"] or "bfloat16").replace("fp8", "bfloat16").partition(" ")
+    dtype, _, autocast = (row["precision"] or "bfloat16").partition(" ")
+    fp8 = dtype == "fp8"
+    dtype = dtype.replace("fp8", "bfloat16")
     mixed = autocast == "autocast" and method == "full"  # parameters in float32
-    fused = str("foak" in row["stack"])
+    fused = str("foak" in row["stack"] or "liger" in row["stack"])
     properties = {
         "model_name": row["twin"], "model_max_length": length, "number_gpus": gpus, "number_nodes": row["nodes"],
         "gpu_model": row["gpu"], "batch_size": int(row["batch"]) * gpus, "bf16": str(mixed).lower(), "r": row["rank"],
@@ -55,6 +58,8 @@ def ask(command, row, length):
         "torch_dtype": "float16" if method == "gptq-lora" else "float32" if mixed else dtype,
         "gradient_checkpointing": row["checkpointing"].replace("unknown", "false"),
         "fast_kernels": f"[{fused},{fused},{fused}]", "flash_attn": str(row["attention"] != "eager").lower()}
+    if fp8:
+        properties |= {"accelerate_config_mixed_precision": "fp8", "bf16": "false"}
     words = [word for key, value in properties.items() if value != "" for word in ("--set", f"{key}={value}")]
     if "lora" in method:
         names = row["targets"].replace(" ", ",")

@@ -88,6 +88,7 @@ void Oracle::assume_shares(const std::string& gpu, MachineModel& machine) const 
   const MachineFacts* other = MachineCatalog::shipped().find(overrides_.shares_of);
   if (own == nullptr || other == nullptr) return;
   machine.flops_per_s *= other->reached / own->reached;
+  machine.fp8_flops_per_s *= other->reached / own->reached;
   machine.attention_flops_per_s *= other->attention / own->attention;
   machine.element_bytes_per_s *= other->elements / own->elements;
 }
@@ -107,6 +108,8 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
     machine = listed_machine(job.device.gpu_model,
                              product_dtype_name(job.precision.torch_dtype, job.precision.autocast));
     machine.stack = stack;
+    const auto on_a_node = static_cast<double>(job.device.ranks / job.device.nodes);
+    if (machine.between.shared) machine.between.bytes_per_s /= std::max(1.0, on_a_node);
   } else if (const std::optional<MachineModel> probed = probed_cpu(job)) {
     machine = *probed;
   }
@@ -114,7 +117,7 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
   if (overrides_.no_overlap) machine.overlaps = false;
   if (overrides_.flops_per_s) {
     machine.products.clear();
-    machine.head_flops_per_s = 0;
+    machine.head_flops_per_s = machine.fp8_flops_per_s = 0;
   }
   replace(overrides_.flops_per_s, 1, machine.flops_per_s);
   replace(overrides_.attention_flops_per_s, 1, machine.attention_flops_per_s);

@@ -18,6 +18,8 @@ constexpr double kPassBytes = 2;     // of a bfloat16 value
 constexpr double kDequantizedBytes = 0.5 + 2 * kPassBytes;
 constexpr double kCastBytes = 6;  // of a float32 weight that autocast reads and writes as bfloat16
 
+constexpr double kAdapterUnits = 2;  // its two matrices
+
 class LayerClock {
  public:
   LayerClock(const TrainingJob& job, const ModelWork& work, const MachineModel& machine)
@@ -32,7 +34,7 @@ class LayerClock {
 
   PassSeconds layer(Recompute recompute) const {
     PassSeconds device = products();
-    const double last_product = work_.last_product * 2 * rows_ / machine_.flops_per_s;
+    const double last_product = work_.last_product * 2 * rows_ / rate_of_weights();
     const double scan = work_.scan_flops / machine_.flops_per_s;
     const double attention = work_.attention_flops / attention_rate();
     device.forward += attention + scan;
@@ -75,11 +77,14 @@ class LayerClock {
   double elements(double bytes) const {
     return machine_.element_bytes_per_s > 0 ? bytes / machine_.element_bytes_per_s : 0;
   }
+  double rate_of_weights() const {
+    return machine_.fp8_flops_per_s > 0 ? machine_.fp8_flops_per_s : machine_.flops_per_s;
+  }
   double seconds(double rows, double columns, double inner, double times = 1) const {
     if (!machine_.products.empty())
       return times * 2 * rows * columns * inner / rate_of_product(machine_, rows, columns, inner);
     const double fixed = machine_.multiprocessors > 0 ? kTileFixed : 0;
-    return times * 2 * rows * columns * (inner + fixed) / machine_.flops_per_s *
+    return times * 2 * rows * columns * (inner + fixed) / rate_of_weights() *
            (1 + tail_of_product(rows, columns, machine_.multiprocessors));
   }
 
@@ -89,6 +94,11 @@ class LayerClock {
     passes.forward += seconds(rows, linear.out, linear.in, linear.count);
     passes.backward += seconds(rows, linear.in, linear.out, linear.count);
     if (linear.trained) passes.backward += seconds(linear.out, linear.in, rows, linear.count);
+    if (machine_.fp8_flops_per_s > 0) {  // operands of the forward pass, then gradients, are cast
+      const double bytes = stack_.fp8_bytes * linear.count;
+      passes.forward += elements(bytes * (rows + linear.out) * linear.in);
+      passes.backward += elements(bytes * rows * linear.out);
+    }
     if (linear.adapter_rank <= 0) return;
     const bool float32 = job_.precision.autocast == Autocast::kNo;
     const double rate = machine_.flops_per_s / (float32 ? stack_.adapter_slowdown : 1);
@@ -128,29 +138,41 @@ class LayerClock {
   double forward_bytes() const { return bytes_of(&Passes::forward); }
   double backward_bytes() const { return bytes_of(&Passes::backward); }
 
-  PassSeconds with_launches(PassSeconds device) const {
-    double adapters = 0;
+  double adapters() const {
+    double count = 0;
     for (const LinearWork& linear : work_.linears) {
-      if (linear.adapter_rank > 0) adapters += linear.count;
+      if (linear.adapter_rank > 0) count += linear.count;
     }
-    const auto host = [&](double Passes::*pass) {
-      const double launches = stack_.launches.*pass + adapters * (stack_.adapter_launches.*pass) +
-                              work_.experts * stack_.expert_launches;
-      return launches * stack_.launch_s;
-    };
+    return count;
+  }
+  double launches_s(double Passes::*pass) const {
+    double quantized = 0;
+    if (work_.quantized_elements > 0) {
+      for (const LinearWork& linear : work_.linears) quantized += linear.count;
+    }
+    const double launches =
+        stack_.launches.*pass + adapters() * (stack_.adapter_launches.*pass) +
+        work_.experts * stack_.expert_launches;
+    return launches * stack_.launch_s + quantized * stack_.quantized_s;
+  }
+
+  PassSeconds with_launches(PassSeconds device) const {
     const double scale = machine_.compute_scale;
     const bool again = device.recomputed > 0;
-    return {scale * device.forward + host(&Passes::forward),
-            scale * device.recomputed + (again ? host(&Passes::forward) : 0),
-            scale * device.backward + host(&Passes::backward)};
+    return {scale * device.forward + launches_s(&Passes::forward),
+            scale * device.recomputed + (again ? launches_s(&Passes::forward) : 0),
+            scale * device.backward + launches_s(&Passes::backward)};
   }
 
   PassSeconds no_less_than_launches(PassSeconds device) const {
     if (job_.kernels.step_graph) return device;  // the host launches once a step
-    const double experts = work_.experts * stack_.expert_launches;
-    const auto host = [&](double launches) { return (launches + experts) * stack_.launch_s; };
-    const double forward_host = host(stack_.launches.forward);
-    const double backward_host = host(stack_.launches.backward);
+    const bool sharded = row_of(job_.parallel.strategy).shards() && is_distributed(job_);
+    const double unit_s = sharded ? stack_.unit_s : 0;
+    // Fused kernels reduce the gradients of adapters themselves.
+    const bool wraps = sharded && !job_.kernels.fused_rms_norm;
+    const double adapters_s = wraps ? kAdapterUnits * adapters() * stack_.adapter_unit_s : 0;
+    const double forward_host = launches_s(&Passes::forward) + adapters_s;
+    const double backward_host = launches_s(&Passes::backward) + adapters_s;
     // The backward pass is launched behind the recomputation: one of them can hide the other's gap.
     if (device.recomputed > 0) {
       const double both = device.recomputed + device.backward;
@@ -159,8 +181,6 @@ class LayerClock {
     } else {
       device.backward = std::max(device.backward, backward_host);
     }
-    const bool sharded = row_of(job_.parallel.strategy).shards() && is_distributed(job_);
-    const double unit_s = sharded ? stack_.unit_s : 0;
     device.forward = std::max(device.forward, forward_host) + unit_s;
     device.backward += unit_s;
     return device;

@@ -8,6 +8,7 @@
 #include "sftbench/base/yaml.h"
 #include "sftbench/catalog/fields.h"
 #include "sftbench/catalog/shipped_gpus.h"
+#include "sftbench/variants/precision.h"
 
 namespace sftbench {
 namespace {
@@ -114,13 +115,18 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
   }
   const std::optional<double> peak = gpu->peak_flops(dtype);
   if (!peak) unknown(gpu->name + " has no peak for " + dtype, "another torch_dtype");
+  // What float8 does not multiply is computed as under bfloat16.
+  const bool is_fp8 = dtype == row_of(Autocast::kFp8).computes_in;
+  const double rest =
+      is_fp8 ? gpu->peak_flops(row_of(Autocast::kBf16).computes_in).value_or(*peak) : *peak;
   MachineModel machine;
-  machine.flops_per_s = *peak * facts->reached;
+  machine.flops_per_s = rest * facts->reached;
+  if (is_fp8) machine.fp8_flops_per_s = *peak * facts->reached;
   machine.memory_bytes_per_s = gpu->memory_bandwidth_bytes_per_s;
   machine.memory_bytes = static_cast<double>(gpu->memory_of_programs());
   machine.inside = facts->inside;
   machine.between = facts->between;
-  machine.attention_flops_per_s = *peak * facts->attention;
+  machine.attention_flops_per_s = rest * facts->attention;
   machine.element_bytes_per_s = gpu->memory_bandwidth_bytes_per_s * facts->elements;
   machine.multiprocessors = gpu->multiprocessors;
   return machine;

@@ -47,6 +47,7 @@ struct ProductRate {
 
 struct MachineModel {
   double flops_per_s = 0;         // that large products of a rank reach, not its peak
+  double fp8_flops_per_s = 0;     // of a layer's weights in float8; 0: they are not multiplied in it
   double memory_bytes_per_s = 0;  // of its memory, for the optimizer's update
   double memory_bytes = 0;        // that a rank has; 0: not known
   LinkModel inside;               // between ranks of one node

@@ -32,6 +32,7 @@ struct StackModel {
   double attention_scale = 1;   // of the rate that attention reaches: older kernels are slower
   double adapter_slowdown = 1;  // of adapters' products without autocast: float32 beside bfloat16
   double dequantize = 0;        // of a quantized weight, each time that it is used
+  double fp8_bytes = 0;         // of a value's cast to float8, with its scale and transposed copy
   double update_scale = 1;      // traffic of the update over reading and writing everything once
   double update_copies = 0;     // of the trained parameters, while they are updated
   // Values that wait for the backward pass, over those of this engine; with fused norms.
@@ -45,10 +46,13 @@ struct StackModel {
   // Less, where a model's loss takes logits as they are: the float32 copies, and with fused kernels.
   double narrow_logits = 0, narrow_logits_fused = 0;
   Passes launches;             // kernels of a layer
-  Passes adapter_launches;     // beside these, of an adapted linear: of CPUs, where they add up
+  Passes adapter_launches;     // beside these, of an adapted linear
   double expert_launches = 0;  // for each expert of a layer, in each pass
+  double quantized_s = 0;      // of the host, for each 4-bit linear and pass
   double launch_s = 0;         // of the host, for each
   double unit_s = 0;           // that the device waits for the host, for a sharded unit and pass
+  // Of the host, for each matrix of an adapter that is a sharded unit of its own; 0: none is.
+  double adapter_unit_s = 0;
   double contention = 0;  // of a collective's time, by which what computes beside it takes longer
   double step_s = 0;      // of a step: what is done once
   double context_bytes = 0;            // that a process takes of its device before it allocates
