@@ -167,7 +167,9 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
                    .length = job.data.model_max_length,
                    .checkpointing = job.activations.gradient_checkpointing,
                    .eager_attention = !job.kernels.flash_attention,
-                   .run_variance = std::nullopt};
+                   .run_variance = std::nullopt,
+                   .nodes = job.device.nodes,
+                   .float8 = job.precision.autocast == Autocast::kFp8};
   if (job.device.kind != "cuda") {
     if (probe_ && !has_own_constants()) prediction.at.run_variance = probe_->run_variance();
     return;

@@ -9,6 +9,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/variants/tuning_method.h"
 
 namespace sftbench {
 namespace {
@@ -20,6 +21,13 @@ constexpr const char* kResidualSchema = "sftbench.residuals/1";
 constexpr double kOtherProgram = 0.285, kOtherKind = 0.12, kDoubling = 0.06;
 constexpr size_t kLeastModels = 3;
 constexpr size_t kLeastRows = 19;
+
+// What is far from the rows that an interval rests on, as a half-width of logarithms.
+constexpr double kFarLength = 0.08;   // of each doubling or halving of the rows' length
+constexpr double kFarNodes = 0.5;     // a network that nobody measured
+constexpr double kFarFloat8 = 0.25;   // no row of residuals.json computes in it
+constexpr double kFarFourBits = 0.2;  // quantizers and their kernels differ
+constexpr double kFarOnBoth = 0.3;    // beside an unknown GPU an unknown stack
 
 using Weighted = std::vector<std::pair<double, double>>;  // value and weight
 
@@ -47,6 +55,17 @@ double conformal_quantile(const Weighted& values) {
     if (sum >= wanted - 1e-12) return value;
   }
   return values.back().first;
+}
+
+double doublings_beyond(int64_t number, const std::pair<int64_t, int64_t>& range) {
+  const auto value = static_cast<double>(std::max<int64_t>(1, number));
+  return std::max(std::log2(static_cast<double>(range.first) / value),
+                  std::log2(value / static_cast<double>(range.second)));
+}
+
+std::string range_text(const std::pair<int64_t, int64_t>& range) {
+  const std::string least = std::to_string(range.first);
+  return range.first == range.second ? least : least + " to " + std::to_string(range.second);
 }
 
 struct Level {
@@ -97,10 +116,10 @@ void put_range(const std::vector<const Residual*>& rows, int64_t PredictedCase::
 }
 
 Json row_json(const Residual& row) {
-  return {name_of(row.figure), row.at.machine, row.at.stack,
-          row.at.method,       row.at.model,   row.at.ranks,
-          row.at.batch,        row.at.length,  row.at.checkpointing,
-          row.fitted,          row.assumed,    std::round(row.log_ratio * 1e4) / 1e4};
+  return {name_of(row.figure),  row.at.machine, row.at.stack, row.at.method,
+          row.at.model,         row.at.ranks,   row.at.batch, row.at.length,
+          row.at.checkpointing, row.fitted,     row.assumed,  std::round(row.log_ratio * 1e4) / 1e4,
+          row.at.nodes};
 }
 
 Residual row_of(const Json& json) {
@@ -111,6 +130,7 @@ Residual row_of(const Json& json) {
   row.fitted = json.at(9);
   row.assumed = json.at(10);
   row.log_ratio = json.at(11);
+  row.at.nodes = json.at(12);
   return row;
 }
 
@@ -156,8 +176,9 @@ ResidualTable ResidualTable::from_json(const Json& json, const std::string& orig
 }
 
 std::string ResidualTable::text() const {
-  const Json columns = {"figure", "machine", "stack",         "method", "model",   "ranks",
-                        "batch",  "length",  "checkpointing", "fitted", "assumed", "log_ratio"};
+  const Json columns = {"figure",  "machine",   "stack",  "method",        "model",
+                        "ranks",   "batch",     "length", "checkpointing", "fitted",
+                        "assumed", "log_ratio", "nodes"};
   const Json spreads = {{"time", spread_json(spread(Figure::kTime))},
                         {"memory", spread_json(spread(Figure::kMemory))}};
   std::string text =
@@ -187,6 +208,23 @@ const ResidualTable::Group& ResidualTable::group(Figure figure, const PredictedC
   return cache_.groups.emplace(key, make_group(figure, at, without)).first->second;
 }
 
+void ResidualTable::put_reach(const std::vector<const Residual*>& rows, const PredictedCase& at,
+                              Group& group) const {
+  put_range(rows, &PredictedCase::length, group.lengths);
+  put_range(rows, &PredictedCase::ranks, group.ranks);
+  for (const Residual* row : rows) {
+    group.methods.insert(row->at.method);
+    group.checkpointing.insert(row->at.checkpointing);
+    // Another machine's network tells nothing of this one's.
+    group.several_nodes |= row->at.nodes > 1 && row->at.machine == at.machine;
+  }
+  for (const Residual& row : rows_) {
+    if (row.figure != Figure::kTime || row.assumed) continue;
+    group.machine |= row.at.machine == at.machine;
+    group.stack |= row.at.stack == at.stack;
+  }
+}
+
 ResidualTable::Group ResidualTable::make_group(Figure figure, const PredictedCase& at,
                                                const std::string& without) const {
   std::vector<const Residual*> rows;
@@ -203,10 +241,12 @@ ResidualTable::Group ResidualTable::make_group(Figure figure, const PredictedCas
     collect(false, [&](const Residual& row) { return level.matches(row, at); });
     group.interval.basis = figure == Figure::kTime ? level.words : level.words_of_memory;
     if (is_large_enough(rows)) break;
+    group.other_method = true;
     rows.clear();
   }
   if (rows.empty()) {
     group.interval.assumed = true;
+    group.other_method = false;
     const bool of_time = figure == Figure::kTime;
     group.interval.basis = of_time
                                ? "predicted with the constants of another GPU, since nothing like "
@@ -215,6 +255,7 @@ ResidualTable::Group ResidualTable::make_group(Figure figure, const PredictedCas
     collect(of_time, [](const Residual&) { return true; });
   }
   if (rows.empty()) return group;
+  put_reach(rows, at, group);
   group.interval.residuals = static_cast<int64_t>(rows.size());
   group.half_width = conformal_quantile(weighted(rows, [](double x) { return std::abs(x); }));
   // This program's own arithmetic is held to rehearsals (bench/exact).
@@ -223,40 +264,44 @@ ResidualTable::Group ResidualTable::make_group(Figure figure, const PredictedCas
     if (group.half_width > 0) group.widened = kOtherProgram / group.half_width;
     group.half_width = kOtherProgram;
   }
-  put_range(rows, &PredictedCase::length, group.lengths);
-  put_range(rows, &PredictedCase::ranks, group.ranks);
-  for (const Residual* row : rows) {
-    group.methods.insert(row->at.method);
-    group.checkpointing.insert(row->at.checkpointing);
-  }
   group.signed_weights = weighted(rows, [](double x) { return x; });
   group.interval.low = std::exp(-group.half_width);
   group.interval.high = std::exp(group.half_width);
   return group;
 }
 
+void ResidualTable::Distance::add(double half_width, const std::string& what) {
+  if (half_width <= 0) return;
+  squared += half_width * half_width;
+  far.push_back(what);
+}
+
 ResidualTable::Distance ResidualTable::distance(Figure figure, const PredictedCase& at,
                                                 const Group& group) {
   Distance distance;
-  if (figure != Figure::kMemory || group.methods.empty()) return distance;
-  const auto add = [&distance](double far, const std::string& words) {
-    if (far <= 0) return;
-    distance.squared += far * far;
-    distance.far.push_back(words);
-  };
-  const auto beyond = [&add](int64_t number, const std::pair<int64_t, int64_t>& range,
-                             const char* unit) {
-    const auto value = static_cast<double>(std::max<int64_t>(1, number));
-    const double under = std::log2(static_cast<double>(range.first) / value);
-    const double over = std::log2(value / static_cast<double>(range.second));
-    add(kDoubling * std::max(under, over), std::to_string(number) + unit);
-  };
-  beyond(at.length, group.lengths, " tokens a row");
-  beyond(at.ranks, group.ranks, " ranks");
-  if (!group.methods.contains(at.method)) add(kOtherKind, at.method);
-  if (!group.checkpointing.contains(at.checkpointing))
-    add(kOtherKind, at.checkpointing ? "gradient checkpointing" : "no gradient checkpointing");
-  if (at.eager_attention) add(kOtherKind, "attention without flash kernels");
+  if (group.methods.empty()) return distance;
+  const bool of_time = figure == Figure::kTime;
+  const double of_length = doublings_beyond(at.length, group.lengths);
+  distance.add((of_time ? kFarLength : kDoubling) * of_length,
+               "rows of " + std::to_string(at.length) + " tokens, where " +
+                   range_text(group.lengths) + " were measured");
+  if (!of_time) {
+    distance.add(kDoubling * doublings_beyond(at.ranks, group.ranks),
+                 std::to_string(at.ranks) + " ranks");
+    if (!group.methods.contains(at.method)) distance.add(kOtherKind, at.method);
+    if (!group.checkpointing.contains(at.checkpointing))
+      distance.add(kOtherKind,
+                   at.checkpointing ? "gradient checkpointing" : "no gradient checkpointing");
+    if (at.eager_attention) distance.add(kOtherKind, "attention without flash kernels");
+    return distance;
+  }
+  if (at.nodes > 1 && !group.several_nodes)
+    distance.add(kFarNodes, std::to_string(at.nodes) + " nodes, where one was measured");
+  if (group.other_method && at.method == name_of(TuningMethod::kGptqLora))
+    distance.add(kFarFourBits, "4-bit weights, of which few rows were measured");
+  if (at.float8) distance.add(kFarFloat8, "float8, which was never measured");
+  if (!group.machine && !group.stack)
+    distance.add(kFarOnBoth, "a GPU and a stack neither of which was measured");
   return distance;
 }
 
@@ -266,10 +311,10 @@ Interval ResidualTable::interval(Figure figure, const PredictedCase& at,
   Interval interval = nearest.interval;
   const Distance far = distance(figure, at, nearest);
   if (far.far.empty()) return interval;
-  const double half = std::hypot(nearest.half_width, std::sqrt(far.squared));
-  interval.low = std::exp(-half);
-  interval.high = std::exp(half);
-  interval.basis += ", far from them: " + join(far.far, ", ");
+  interval.far = true;
+  interval.high = std::exp(std::hypot(nearest.half_width, std::sqrt(far.squared)));
+  interval.low = 1 / interval.high;
+  interval.basis += "; wider for " + join(far.far);
   return interval;
 }
 

@@ -55,6 +55,7 @@ Interval interval_of(const ResidualProcess& process, const PredictedCase& at, in
           std::exp(guess.mean + half),
           rows,
           false,
+          false,
           true,
           std::move(basis)};
 }
@@ -109,7 +110,7 @@ Spread spread_for(const ResidualTable& table, Figure figure, const PredictedCase
   const bool of_processors = figure == Figure::kTime && at.machine == "CPU";
   Spread spread = of_processors ? processor_spread(figure, at) : table.spread(figure);
   const Interval shipped = table.interval(figure, at);
-  if (shipped.assumed)
+  if (shipped.assumed || shipped.far)
     spread.offset = std::max(spread.offset, square(std::log(shipped.high) / kNormalP95));
   return spread;
 }

@@ -116,6 +116,16 @@ void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
   }
 }
 
+void put_network(const Prediction& prediction, Definitions& lines) {
+  const DevicePlan& device = prediction.job.device;
+  if (device.nodes < 2) return;
+  const double bytes_per_s = prediction.machine.between.bytes_per_s;
+  lines.emplace_back("network", cell_text(bytes_per_s / kGigabyte) + " GB/s of a rank, " +
+                                    cell_text(bytes_per_s / kGigabyte *
+                                              static_cast<double>(device.ranks / device.nodes)) +
+                                    " of a node; --between-gb-per-s gives another");
+}
+
 Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertainty) {
   const StepCost& cost = prediction.cost;
   const MemoryCost& m = cost.memory;
@@ -144,6 +154,7 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
                                         " of activations, on the host; the step leaves their "
                                         "copies out");
   }
+  put_network(prediction, lines);
   put_intervals(prediction, uncertainty, lines);
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +

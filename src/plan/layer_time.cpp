@@ -150,9 +150,8 @@ class LayerClock {
     if (work_.quantized_elements > 0) {
       for (const LinearWork& linear : work_.linears) quantized += linear.count;
     }
-    const double launches =
-        stack_.launches.*pass + adapters() * (stack_.adapter_launches.*pass) +
-        work_.experts * stack_.expert_launches;
+    const double launches = stack_.launches.*pass + adapters() * (stack_.adapter_launches.*pass) +
+                            work_.experts * stack_.expert_launches;
     return launches * stack_.launch_s + quantized * stack_.quantized_s;
   }
 

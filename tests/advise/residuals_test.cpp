@@ -131,12 +131,12 @@ TEST(ResidualsTest, IntervalsOfMemoryGrowWithTheDistanceAndSayWhatIsFar) {
   const ResidualTable& table = ResidualTable::shipped();
   PredictedCase at = case_on(kA100, "fms-hf-tuning");
   const Interval near = table.interval(Figure::kMemory, at);
-  EXPECT_THAT(near.basis, Not(HasSubstr("far")));
+  EXPECT_FALSE(near.far) << near.basis;
   at.machine = "NVIDIA-A10G";
   EXPECT_EQ(table.interval(Figure::kMemory, at).basis, near.basis);
   at.length = 512;  // two doublings
   const Interval shorter = table.interval(Figure::kMemory, at);
-  EXPECT_THAT(shorter.basis, HasSubstr("far from them: 512 tokens a row"));
+  EXPECT_THAT(shorter.basis, HasSubstr("wider for rows of 512 tokens"));
   const double half = std::log(near.high);
   EXPECT_NEAR(std::log(shorter.high), std::hypot(half, 2 * 0.06), 1e-12);
   at.checkpointing = false;
@@ -154,6 +154,46 @@ TEST(ResidualsTest, AProgramThatWasNeverComparedHasTheErrorsOfFourOthers) {
       ResidualTable::shipped().interval(Figure::kMemory, case_on(kA100, "transformers"));
   EXPECT_TRUE(interval.assumed);
   EXPECT_NEAR(std::log(interval.high), 0.199 * 2.353 / kNormalP95, 1e-3);
+}
+
+// Rows of 2,048 and 4,096 tokens on one node, none in float8.
+TEST(ResidualsTest, AnIntervalGrowsWithWhatIsFarFromItsRowsAndSaysIt) {
+  const ResidualTable& table = ResidualTable::shipped();
+  const PredictedCase at = case_on(kA100, "fms-hf-tuning");
+  const Interval near = table.interval(Figure::kTime, at);
+  EXPECT_FALSE(near.far);
+  const auto expect_wider = [&](const PredictedCase& other, double by, const char* words) {
+    const Interval far = table.interval(Figure::kTime, other);
+    EXPECT_TRUE(far.far) << words;
+    EXPECT_NEAR(std::log(far.high), std::hypot(std::log(near.high), by), 1e-9) << words;
+    EXPECT_DOUBLE_EQ(far.low, 1 / far.high);
+    EXPECT_THAT(far.basis, HasSubstr(words));
+    EXPECT_NEAR(table.chance_above(Figure::kTime, other, std::pow(far.high, 0.9)),
+                table.chance_above(Figure::kTime, at, std::pow(near.high, 0.9)), 1e-9);
+  };
+  PredictedCase other = at;
+  other.length = 256;
+  expect_wider(other, 3 * 0.08, "rows of 256 tokens, where 2048 to 4096 were measured");
+  other.length = 8192;
+  expect_wider(other, 0.08, "rows of 8192 tokens");
+  other = at;
+  other.nodes = 2;
+  expect_wider(other, 0.5, "2 nodes, where one was measured");
+  other = at;
+  other.float8 = true;
+  expect_wider(other, 0.25, "float8");
+  // Too few rows of either: those of the GPU and the stack tell of LoRA, and less of 4 bits.
+  PredictedCase lora = at, quantized = at;
+  lora.method = "lora";
+  quantized.method = "gptq-lora";
+  const Interval of_lora = table.interval(Figure::kTime, lora);
+  const Interval of_bits = table.interval(Figure::kTime, quantized);
+  EXPECT_FALSE(of_lora.far);
+  EXPECT_NEAR(std::log(of_bits.high), std::hypot(std::log(of_lora.high), 0.2), 1e-9);
+  EXPECT_THAT(of_bits.basis, HasSubstr("4-bit weights"));
+  const Interval unknown = table.interval(Figure::kTime, case_on("NVIDIA-A10G", "fms-hf-tuning"));
+  const Interval both = table.interval(Figure::kTime, case_on("NVIDIA-A10G", "sftbench"));
+  EXPECT_NEAR(std::log(both.high), std::hypot(std::log(unknown.high), 0.3), 1e-9);
 }
 
 TEST(ResidualsTest, ChancesFallWithTheLimitAndNeverReachCertainty) {

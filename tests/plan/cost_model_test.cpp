@@ -476,6 +476,24 @@ TEST(MachineCatalogTest, EveryGpuOfTheCatalogHasAMachine) {
   const MachineModel h100 = machine_of("NVIDIA-H100-80GB-HBM3", "bfloat16", gpus, machines);
   EXPECT_DOUBLE_EQ(h100.flops_per_s, 989.4e12 * machines.find("NVIDIA-H100-80GB-HBM3")->reached);
   EXPECT_DOUBLE_EQ(h100.memory_bytes, 80.0 * (1 << 30));
+  EXPECT_EQ(h100.fp8_flops_per_s, 0);
+  const MachineModel fp8 = machine_of("NVIDIA-H100-80GB-HBM3", "fp8", gpus, machines);
+  EXPECT_DOUBLE_EQ(fp8.flops_per_s, h100.flops_per_s);
+  EXPECT_DOUBLE_EQ(fp8.attention_flops_per_s, h100.attention_flops_per_s);
+  EXPECT_DOUBLE_EQ(fp8.fp8_flops_per_s / fp8.flops_per_s, 1978.9 / 989.4);
+}
+
+// Published figures that no other constant explains (config/machines.yaml names them).
+TEST(MachineCatalogTest, SlowBoardsAndLinksAreAsOthersMeasuredThem) {
+  const GpuCatalog& gpus = Catalog::shipped().gpus;
+  const MachineCatalog& machines = MachineCatalog::shipped();
+  EXPECT_NEAR(machine_of("Tesla-T4", "float16", gpus, machines).flops_per_s, 24e12, 0.5e12);
+  // llama-7b on two RTX 3090: each gathers half of 13.48 GB twice, which took 10.672 - 6.883 s.
+  const LinkModel link = machine_of("NVIDIA-GeForce-RTX-3090", "bfloat16", gpus, machines).inside;
+  EXPECT_NEAR(13.48e9 / link.bytes_per_s_of(2), 10.672 - 6.883, 0.5);
+  for (const char* rented : {"L40S", "NVIDIA-A10G", "NVIDIA-L4", "Tesla-T4", "NVIDIA-H100-PCIe"})
+    EXPECT_TRUE(machines.find(rented)->between.shared) << rented;
+  EXPECT_FALSE(machines.find("NVIDIA-H100-80GB-HBM3")->between.shared);
 }
 
 TEST(MachineCatalogTest, ErrorsNameFileKeyAndWhatWasFound) {

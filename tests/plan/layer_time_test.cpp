@@ -161,6 +161,44 @@ TEST(LayerTimeTest, APassOnAGpuTakesNoLessThanItsLaunches) {
   EXPECT_DOUBLE_EQ(layer(work, launched, graph).forward, 0.3);
 }
 
+// Kernels of 10 ms: 100 and 200 of the layer, 10 and 20 of each of two adapters; 0.25 s of each of three linears.
+TEST(LayerTimeTest, AdaptersAndFourBitLinearsTakeTimeOfTheHost) {
+  MachineModel launched = machine();
+  launched.flops_per_s = INFINITY;
+  launched.stack.launches = {100, 200};
+  launched.stack.adapter_launches = {10, 20};
+  launched.stack.launch_s = 0.01;
+  launched.stack.quantized_s = 0.25;
+  launched.stack.adapter_unit_s = 0.5;
+  ModelWork work =
+      work_of({{.in = 3, .out = 5, .count = 2, .adapter_rank = 1}, {.in = 3, .out = 5}});
+  EXPECT_DOUBLE_EQ(layer(work, launched).forward, 1 + 0.2);
+  work.quantized_elements = 1;
+  EXPECT_DOUBLE_EQ(layer(work, launched).forward, 1 + 0.2 + 0.75);
+  EXPECT_DOUBLE_EQ(layer(work, launched).backward, 2 + 0.4 + 0.75);
+  TrainingJob sharded = plain_job();
+  sharded.device.ranks = 2;
+  sharded.parallel.strategy = Strategy::kFullShard;
+  EXPECT_DOUBLE_EQ(layer(work, launched, sharded).forward, 1.95) << "fused kernels wrap none";
+  sharded.kernels.fused_rms_norm = false;  // both matrices of two adapters are units
+  EXPECT_DOUBLE_EQ(layer(work, launched, sharded).forward, 1.95 + 2);
+  EXPECT_DOUBLE_EQ(layer(work, launched, sharded).backward, 3.15 + 2);
+}
+
+TEST(LayerTimeTest, OnlyWeightsAreMultipliedInFloat8AndTheirOperandsAreCast) {
+  MachineModel fp8 = machine();
+  fp8.fp8_flops_per_s = 2000;
+  fp8.element_bytes_per_s = 100;
+  fp8.stack.fp8_bytes = 7;
+  ModelWork work = work_of({{.in = 3, .out = 5, .trained = true}});
+  // 300 FLOPs a product; 10 x 3 inputs and 3 x 5 weights, then 10 x 5 gradients, of 7 bytes.
+  EXPECT_DOUBLE_EQ(layer(work, fp8).forward, 0.15 + 3.15);
+  EXPECT_DOUBLE_EQ(layer(work, fp8).backward, 0.3 + 3.5);
+  work.attention_flops = 1000;
+  EXPECT_DOUBLE_EQ(layer(work, fp8).forward, 0.15 + 3.15 + 1);
+  EXPECT_DOUBLE_EQ(work_seconds(plain_job(), work, fp8, Recompute::kJob).head.forward, 0.6);
+}
+
 TEST(LayerTimeTest, TheHeadIsAProductAndTheLossOfItsLogits) {
   const auto head = [](const MachineModel& machine, const TrainingJob& job) {
     return work_seconds(job, work_of({}), machine, Recompute::kJob).head;

@@ -9,8 +9,10 @@
 //            constants of another GPU, which stand for what nothing was compared with
 //   of memory, which does not depend on how fast a GPU is: same stack and method; same stack; all
 //
-// An interval of memory grows with the distance from the rows of its group: doublings of length and
-// ranks beyond theirs, and what none of them has.
+// An interval grows with the distance from the rows of its group, a normal deviation for each thing that is far, and says
+// what is. Of time: shorter or longer rows, several nodes, few bits, a GPU and a stack neither of which was compared. Of
+// memory: doublings of length and ranks, and what none of the rows has. How much each is worth was chosen on the sources of
+// bench/truth/published.csv that are not held out.
 //
 // Time of models that constants were fitted on does not count. A group has several models, and each
 // model weighs the same, because rows of one model err alike.
@@ -49,6 +51,8 @@ struct PredictedCase {
   bool eager_attention = false;  // which holds all scores
   // Of ln(seconds) from run to run, on processors that were probed.
   std::optional<double> run_variance = std::nullopt;
+  int64_t nodes = 1;
+  bool float8 = false;  // products of weights
 };
 
 struct Residual {
@@ -64,6 +68,7 @@ struct Interval {
   double low = 1, center = 1, high = 1;
   int64_t residuals = 0;  // it rests on
   bool assumed = false;
+  bool far = false;   // wider than what it rests on
   bool own = false;   // of the user's own measurements
   std::string basis;  // of which measurements, in words
 };
@@ -103,6 +108,8 @@ class ResidualTable {
     std::vector<std::pair<double, double>> signed_weights;  // log_ratio and weight, sorted
     double half_width = 0;                                  // of logarithms
     double widened = 1;                                     // over that of the rows
+    bool several_nodes = false, machine = false, stack = false;  // that were compared
+    bool other_method = false;                                   // most rows are of another
     Interval interval;
     // What its rows have of lengths and ranks, of methods, and with and without checkpointing.
     std::pair<int64_t, int64_t> lengths, ranks;
@@ -113,10 +120,13 @@ class ResidualTable {
   struct Distance {
     double squared = 0;
     std::vector<std::string> far;
+    void add(double half_width, const std::string& what);
   };
   using Key = std::tuple<Figure, std::string, std::string, std::string, std::string>;
 
   const Group& group(Figure figure, const PredictedCase& at, const std::string& without) const;
+  void put_reach(const std::vector<const Residual*>& rows, const PredictedCase& at,
+                 Group& group) const;
   Group make_group(Figure figure, const PredictedCase& at, const std::string& without) const;
   static Distance distance(Figure figure, const PredictedCase& at, const Group& group);
 

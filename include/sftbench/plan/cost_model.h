@@ -47,7 +47,6 @@ struct ProductRate {
 
 struct MachineModel {
   double flops_per_s = 0;         // that large products of a rank reach, not its peak
-  double fp8_flops_per_s = 0;     // of a layer's weights in float8; 0: they are not multiplied in it
   double memory_bytes_per_s = 0;  // of its memory, for the optimizer's update
   double memory_bytes = 0;        // that a rank has; 0: not known
   LinkModel inside;               // between ranks of one node
@@ -64,7 +63,8 @@ struct MachineModel {
   // Of a CPU in a run, fitted to small ones (plan/probe_jobs.h). The thread that starts an operator also
   // works on it, so launches add to the time. A GPU does both at once.
   bool launches_add = false;
-  double compute_scale = 1;  // time of products, attention and elements, over that of each alone
+  double compute_scale = 1;    // time of products, attention and elements, over that of each alone
+  double fp8_flops_per_s = 0;  // of layers' weights in float8; 0: they are not multiplied in it
   StackModel stack = {};
 };
 
