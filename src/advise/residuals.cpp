@@ -220,7 +220,7 @@ void ResidualTable::put_reach(const std::vector<const Residual*>& rows, const Pr
   }
   for (const Residual& row : rows_) {
     if (row.figure != Figure::kTime || row.assumed) continue;
-    group.machine |= row.at.machine == at.machine;
+    group.machine |= at.machine.starts_with(row.at.machine);  // with given constants, too
     group.stack |= row.at.stack == at.stack;
   }
 }

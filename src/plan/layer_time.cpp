@@ -168,7 +168,9 @@ class LayerClock {
     const bool sharded = row_of(job_.parallel.strategy).shards() && is_distributed(job_);
     const double unit_s = sharded ? stack_.unit_s : 0;
     // Fused kernels reduce the gradients of adapters themselves.
-    const bool wraps = sharded && !job_.kernels.fused_rms_norm;
+    // Measured where parameters are gathered for each pass, as ZeRO 2 does not.
+    const bool reshards = sharded && row_of(job_.parallel.strategy).reshard_after_forward;
+    const bool wraps = reshards && !job_.kernels.fused_rms_norm;
     const double adapters_s = wraps ? kAdapterUnits * adapters() * stack_.adapter_unit_s : 0;
     const double forward_host = launches_s(&Passes::forward) + adapters_s;
     const double backward_host = launches_s(&Passes::backward) + adapters_s;

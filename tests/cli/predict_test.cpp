@@ -165,8 +165,15 @@ TEST(PredictTest, SaysWhatTheAllocatorKeepsAndWhatIsFar) {
   };
   EXPECT_THAT(of("transformers", "1024"),
               AllOf(HasSubstr("as nvidia-smi shows it"), HasSubstr("151 measurements of other"),
-                    HasSubstr("far from them: 1024 tokens a row")));
+                    HasSubstr("wider for rows of 1024 tokens")));
   EXPECT_THAT(of("sftbench", "1024"), Not(HasSubstr("nvidia-smi")));
+}
+
+// Rented machines with L40S have one interface of 100 Gb/s, which the four GPUs of a node share.
+TEST(PredictTest, SeveralNodesNameTheirNetwork) {
+  const std::string text = output_of(
+      eight_gpus({"--set", "gpu_model=L40S", "--set", "number_nodes=2", "--entity", "0"}));
+  EXPECT_THAT(text, HasSubstr("2.75 GB/s of a rank, 11 of a node"));
 }
 
 TEST(PredictTest, ASpaceIsATableThatCanBeRankedAndFiltered) {

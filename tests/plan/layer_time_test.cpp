@@ -183,6 +183,8 @@ TEST(LayerTimeTest, AdaptersAndFourBitLinearsTakeTimeOfTheHost) {
   sharded.kernels.fused_rms_norm = false;  // both matrices of two adapters are units
   EXPECT_DOUBLE_EQ(layer(work, launched, sharded).forward, 1.95 + 2);
   EXPECT_DOUBLE_EQ(layer(work, launched, sharded).backward, 3.15 + 2);
+  sharded.parallel.strategy = Strategy::kShardGradOp;
+  EXPECT_DOUBLE_EQ(layer(work, launched, sharded).forward, 1.95) << "gathered once";
 }
 
 TEST(LayerTimeTest, OnlyWeightsAreMultipliedInFloat8AndTheirOperandsAreCast) {

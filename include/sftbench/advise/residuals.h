@@ -105,9 +105,9 @@ class ResidualTable {
 
  private:
   struct Group {
-    std::vector<std::pair<double, double>> signed_weights;  // log_ratio and weight, sorted
-    double half_width = 0;                                  // of logarithms
-    double widened = 1;                                     // over that of the rows
+    std::vector<std::pair<double, double>> signed_weights;       // log_ratio and weight, sorted
+    double half_width = 0;                                       // of logarithms
+    double widened = 1;                                          // over that of the rows
     bool several_nodes = false, machine = false, stack = false;  // that were compared
     bool other_method = false;                                   // most rows are of another
     Interval interval;
