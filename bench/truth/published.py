@@ -69,7 +69,7 @@ def ask(command, row, length):
         stack = "torch"
     words += ["--stack", row["asked"] or stack, "--experiment", f"finetune_{method}_benchmark-v1.0.0"]
     answer = run(*command, *words)
-    if answer.returncode:
+    if not answer.stdout:  # exit 3: it does not fit, and the answer is there
         raise ValueError(answer.stderr.strip().split("\n")[-1][:90])
     return json.loads(answer.stdout)
 
