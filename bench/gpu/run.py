@@ -9,6 +9,7 @@ loses the process that ran. `bench/gpu/table.py ARCHIVE...` puts the archives of
 """
 import argparse
 import ctypes
+import functools
 import json
 import os
 import re
@@ -118,7 +119,7 @@ class Call:
             with open(says, "w") as stdout, open(log, "a") as stderr:
                 process = subprocess.Popen(command, cwd=ROOT, env={**self.environment, **step.environment},
                                            stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, process_group=0,
-                                           preexec_fn=end_with_parent)
+                                           preexec_fn=functools.partial(end_with, os.getpid()))
         except OSError as error:
             self.settle(part, step, began, f"did not start: {error.strerror}")
             return
@@ -178,9 +179,11 @@ class Call:
         return text
 
 
-def end_with_parent():
-    """What a call leaves when it is killed must not keep the GPU."""
+def end_with(parent):
+    """What a call leaves when it is killed must not keep the GPU, also where that was killed before this line."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def kill(process):
