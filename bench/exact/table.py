@@ -57,7 +57,7 @@ def predict(program, experiment, model, gpus, batch, length, more):
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
+    if not done.stdout:  # exit 3: it does not fit, and the answer is there
         return None, done.stderr.strip().splitlines()[-1]
     return json.loads(done.stdout), ""
 

@@ -251,6 +251,7 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
   if (!arguments.data.dataset.empty()) {
     put_worst_batch(prediction, lengths_of(arguments.data), oracle, uncertainty, lines, json);
   }
+  Fit fit = prediction.fit;
   if (arguments.exact) {
     ResolveOptions drawn = options;
     drawn.weights = "random";
@@ -258,9 +259,10 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
         predict_exactly(resolve(request, loaded.settings, drawn, Catalog::shipped()), prediction);
     for (auto& line : exact_lines(exact, prediction)) lines.push_back(std::move(line));
     json["exact"] = exact_json(exact);
+    fit = exact.fit;
   }
   print_record(in_full(prediction, lines), json, format);
-  return prediction.fit == Fit::kDies ? exit_code(Status::kInvalid) : 0;
+  return fit == Fit::kDies ? exit_code(Status::kInvalid) : 0;
 }
 
 bool is_one(const LoadedSpace& loaded, const Selection& selection) {

@@ -11,7 +11,11 @@ def predict(method="full", **settings):
     command = [PROGRAM, "predict", "--experiment", f"finetune_{method}_benchmark-v1.0.0", "--exact", "--format", "json"]
     for name, value in settings.items():
         command += [name, value] if name.startswith("--") else ["--set", f"{name}={value}"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode in (0, 3), done
+    answer = json.loads(done.stdout)
+    assert (done.returncode == 3) == (answer["exact"]["verdict"] == "oom"), (command, answer["exact"]["verdict"])
+    return answer
 
 
 def main():
