@@ -93,7 +93,7 @@ Everything: sftbench expand --help
 
   --verdict fits           only these rows; --sort step_s orders them
   --evidence DIR           results that you have: they sharpen the prediction
-  --stack NAME             what trains: sftbench or fms-hf-tuning
+  --stack NAME             what trains: sftbench, transformers, torch, ...
   --exact                  memory as libtorch's allocator would have it, on a
                            phantom GPU (a build for GPUs)
   --set PROPERTY=VALUE     replace a domain

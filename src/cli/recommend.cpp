@@ -26,6 +26,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/results/table.h"
+#include "sftbench/translate/argument_options.h"
 
 namespace sftbench {
 namespace {
@@ -164,7 +165,7 @@ Json given_inputs(const RecommendArguments& arguments, const Experiment& experim
   }
   for (const char* other : {"model_max_length=2048", "batch_size=1", "number_gpus=0"})
     options.assignments.emplace_back(other);
-  options.assignments.push_back("model_name='" + model + "'");
+  options.given.push_back({"--model", "model_name", text_node(model)});
   const Space space = space_from_assignments(Catalog::shipped(), options);
   if (space.entity_count() != 1)
     refuse("--set", "gives several values", "one value for each property");

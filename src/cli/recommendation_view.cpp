@@ -173,11 +173,14 @@ std::string energy_basis(const RecommendationView& view) {
   return energy_text(best) + ", by what the board takes: no run on this GPU told its power";
 }
 
-// Of the catalog, where the user named none.
+// Those of the catalog that were not tried, where the user named none.
 std::vector<std::string> gpus_without_price(const RecommendationView& view) {
+  const std::vector<std::string>& tried = view.question.gpus;
   std::vector<std::string> names;
-  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus())
-    if (view.all_gpus && view.prices.find(gpu.name) == nullptr) names.push_back(gpu.name);
+  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
+    const bool was_tried = std::find(tried.begin(), tried.end(), gpu.name) != tried.end();
+    if (view.all_gpus && !was_tried) names.push_back(gpu.name);
+  }
   return names;
 }
 
@@ -195,6 +198,7 @@ std::string tuning_text(const TrainingJob& job) {
   if (job.tuning == TuningMethod::kPrompt)
     return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
   return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
+         (job.tuning == TuningMethod::kGptqLora ? " over 4-bit weights" : "") +
          " (--set r=N --set target_modules=all-linear)";
 }
 
@@ -321,9 +325,11 @@ Definitions reasons_of(const RecommendationView& view) {
                      cell_text(short_figure(turn.per_hour)) + " " + prices.currency + "/h a GPU");
   }
   if (const std::vector<std::string> without = gpus_without_price(view); !without.empty()) {
-    lines.emplace_back("no price",
-                       std::to_string(without.size()) +
-                           " GPUs are not considered (--gpus takes them): " + join(without));
+    lines.emplace_back(
+        "no price", std::to_string(without.size()) +
+                        " GPUs have no price on demand or reserved, and are not considered (--gpus "
+                        "takes them): " +
+                        join(without));
   }
   if (!energy_text(best).empty()) lines.emplace_back("energy", energy_basis(view));
   if (best.time_interval.residuals > 0)

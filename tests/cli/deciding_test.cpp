@@ -227,6 +227,7 @@ TEST_F(DecidingTest, ARecommendationSaysWhatItAssumesAndTakesItFromSet) {
   EXPECT_THAT(text, HasSubstr("each of 1000 entries has 2048 tokens"));
   EXPECT_THAT(text, HasSubstr("is the cheapest below"));
   EXPECT_THAT(text, HasSubstr("by its own profile"));
+  EXPECT_THAT(with({"--method", "gptq-lora"}), HasSubstr(" over 4-bit weights (--set r=N"));
   EXPECT_THAT(with({"--stack", "sftbench"}), testing::Not(HasSubstr("by its own profile")));
   const std::string larger = with({"--set", "r=16", "--set", "target_modules=all-linear"});
   EXPECT_THAT(larger, HasSubstr("LoRA of rank 16 on all-linear"));
@@ -235,7 +236,8 @@ TEST_F(DecidingTest, ARecommendationSaysWhatItAssumesAndTakesItFromSet) {
   EXPECT_THAT(with({"--set", "rank=4"}), HasSubstr("rank"));
   EXPECT_THAT(with({"--set", "r=none"}), HasSubstr("is no value of r"));
   EXPECT_THAT(with({"--set", "batch_size=4"}), HasSubstr("expected --batch"));
-  EXPECT_THAT(output_of(asked({"--entries", "1000"})), HasSubstr("GPUs are not considered"));
+  EXPECT_THAT(output_of(asked({"--entries", "1000"})),
+              HasSubstr("GPUs have no price on demand or reserved, and are not"));
 }
 
 TEST_F(DecidingTest, ARecommendationIsMarkdown) {
