@@ -116,15 +116,14 @@ bool reduces_each(const TrainingJob& job) {
   return job.parallel.gradient_sync == GradientSync::kEach;
 }
 
-ShardingOptions sharding_options(const TrainingJob& job, torch::Device device) {
+ShardingOptions sharding_options(const CausalLm& model, const TrainingJob& job,
+                                 torch::Device device) {
   ShardingOptions options;
   options.offload = offloads_shards(job, device);
   options.reshard_after_forward = row_of(job.parallel.strategy).reshard_after_forward;
   options.reduce_each_micro_batch = reduces_each(job);
   // Mixed precision gathers what it multiplies: half the bytes, and what is kept stays as it is.
-  // Under fp8 that is bfloat16: a product's scale is that of the whole weight, which every rank then
-  // has.
-  options.compute_dtype = autocast_dtype(job.precision.autocast);
+  options.compute_dtype = gathered_dtype(model, job.precision, device);
   if (!job.parallel.reduce_dtype.empty()) {
     options.reduce_dtype = reduce_dtype(job.parallel.reduce_dtype);
   }
@@ -169,7 +168,7 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   if (divides_experts(job)) experts = take_experts(*placed.model, units, mesh);
   if (row_of(job.parallel.strategy).shards()) {
     placed.parameters =
-        shard_parameters(units, mesh, sharding_options(job, device),
+        shard_parameters(units, mesh, sharding_options(*placed.model, job, device),
                          [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
                            values.set(unit, kept);
                          });
@@ -187,7 +186,7 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   placed.model->divide_experts(*group);
   placed.parameters =
       divide_experts(std::move(placed.parameters), std::move(experts), mesh,
-                     {.reduce_dtype = sharding_options(job, device).reduce_dtype,
+                     {.reduce_dtype = sharding_options(*placed.model, job, device).reduce_dtype,
                       .take_wait_seconds = [g = group.get()] { return g->take_wait_seconds(); }});
   placed.expert_group = std::move(group);
   return placed;

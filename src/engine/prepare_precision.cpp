@@ -55,6 +55,13 @@ std::optional<torch::Dtype> autocast_dtype(Autocast autocast) {
   return torch_dtype(*dtype);
 }
 
+std::optional<torch::Dtype> gathered_dtype(const CausalLm& model, const PrecisionPlan& plan,
+                                           const torch::Device& device) {
+  // The model casts each parameter where it uses it, and wants its gradient in the parameter's dtype.
+  if (computes_wholly_elsewhere(model, plan, device)) return {};
+  return autocast_dtype(plan.autocast);
+}
+
 torch::Dtype parameter_dtype(const PrecisionPlan& plan) {
   return torch_dtype(plan.torch_dtype);
 }

@@ -24,6 +24,11 @@ torch::Dtype parameter_dtype(const PrecisionPlan& plan);
 // What products run in when it differs from the parameters' dtype.
 std::optional<torch::Dtype> autocast_dtype(Autocast autocast);
 
+// What shards are gathered in when it differs from their own dtype. Under fp8 that is bfloat16: a
+// product's scale is that of the whole weight, which every rank then has.
+std::optional<torch::Dtype> gathered_dtype(const CausalLm& model, const PrecisionPlan& plan,
+                                           const torch::Device& device);
+
 // Makes the model compute as planned. Returns what its matrix products really run in on `device`,
 // for TrainBegin::compute_dtype. RunError(kUnsupported) naming a linear that cannot.
 std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,

@@ -1,5 +1,6 @@
 #include "parallel/sharded_unit.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -45,13 +46,12 @@ void ShardedUnit::add_segments(const ParameterUnit& unit, const ShardingOptions&
   for (const UnitTensor& named : unit.tensors) {
     const torch::Tensor& tensor = *named.tensor;
     const torch::Dtype dtype = tensor.scalar_type();
-    const torch::Dtype compute =
-        tensor.is_floating_point() ? options.compute_dtype.value_or(dtype) : dtype;
+    const bool casts = tensor.is_floating_point() && !named.keeps_dtype;
+    const torch::Dtype compute = casts ? options.compute_dtype.value_or(dtype) : dtype;
     const bool trains = tensor.requires_grad();
-    auto segment = segments_.begin();
-    while (segment != segments_.end() && (segment->dtype != dtype || segment->trains != trains)) {
-      ++segment;
-    }
+    auto segment = std::ranges::find_if(segments_, [&](const Segment& other) {
+      return other.dtype == dtype && other.compute_dtype == compute && other.trains == trains;
+    });
     if (segment == segments_.end()) {
       // Offsets are the same in the shard, the gathered array and the gradients, so they are
       // aligned for the narrowest of their dtypes.

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/peft_adapter.h"
+#include "engine/ranks_fixture.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
+#include "parallel/rank_processes.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 
@@ -75,6 +77,30 @@ TEST(GptqTraining, Float16FollowsFloat32AndSaysWhatItComputesIn) {
         << recorder.begin.compute_dtype;
   } else {
     EXPECT_EQ(recorder.begin.compute_dtype, "float16");
+  }
+}
+
+// The experiment's default is float16 under FSDP. What ranks compute differs from one rank by the
+// order in which bfloat16 gradients are added.
+TEST(GptqTraining, ShardsTrainAsOneRankInEveryPrecision) {
+  for (const Autocast autocast : {Autocast::kNo, Autocast::kFp16, Autocast::kBf16}) {
+    for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+      SCOPED_TRACE(std::string(strategy) + " under " + row_of(autocast).name);
+      TrainingJob job = gptq_job();
+      job.precision = {.torch_dtype = ParameterDtype::kFloat16, .autocast = autocast};
+      job.batches = BatchPlan();
+      job.batches.max_steps = kSteps;
+      job.parallel.strategy = named<Strategy>(strategy);
+      job.device.ranks = 2;
+      job.device.threads = 1;
+      run_ranks({.ranks = 2}, [&](RankGroup& group) {
+        const std::vector<double> several = train_to_the_end(job, group).losses;
+        const std::vector<double> one = train_to_the_end(on_one_rank(job), alone()).losses;
+        ASSERT_EQ(several.size(), one.size());
+        for (size_t i = 0; i < one.size(); ++i)
+          EXPECT_NEAR(several[i], one[i], 1e-3 * one[i]) << "step " << i + 1;
+      });
+    }
   }
 }
 

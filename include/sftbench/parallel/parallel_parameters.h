@@ -38,6 +38,8 @@ struct UnitTensor {
   // Of the root unit: read behind the layers only (final norm, output projection), so that its
   // gradient is complete when the backward pass comes to the last layer.
   bool behind_layers = false;
+  // Gathered in its own dtype whatever the others are gathered in: the scales of quantized weights.
+  bool keeps_dtype = false;
 };
 
 struct ParameterUnit {
