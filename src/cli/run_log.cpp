@@ -34,7 +34,10 @@ class NewFileSink : public spdlog::sinks::base_sink<std::mutex> {
 }  // namespace
 
 RunLog::RunLog(const std::filesystem::path& path) : RunLog(std::make_shared<NewFileSink>(path)) {
-  spdlog::default_logger()->sinks().push_back(file_);
+  auto& sinks = spdlog::default_logger()->sinks();
+  debug_ = std::make_unique<spdlog::logger>("debug", sinks.begin(), sinks.end());
+  debug_->set_level(spdlog::default_logger()->level());
+  sinks.push_back(file_);
 }
 
 RunLog::RunLog() : RunLog(std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
@@ -54,13 +57,17 @@ RunLog::~RunLog() {
 
 void RunLog::line(const std::string& kind, const std::string& text) const {
   logger_->info("{}: {}", kind, text);
+  if (debug_) debug_->debug("{}: {}", kind, text);
 }
 
 void StepLog::on_train_begin(const TrainBegin& begin) {
-  log_.line("begin",
-            fmt::format("{} steps, {} parameters ({} trained), {}, padding {}, tokenizer {}",
-                        begin.total_steps, begin.parameters_total, begin.parameters_trainable,
-                        begin.compute_dtype, begin.padding, begin.tokenizer));
+  log_.line(
+      "begin",
+      fmt::format("{} steps, {} parameters ({} trained), {}, padding {}, tokenizer {}, weights "
+                  "in {:.2f} s, tokens in {:.2f} s",
+                  begin.total_steps, begin.parameters_total, begin.parameters_trainable,
+                  begin.compute_dtype, begin.padding, begin.tokenizer, begin.weights_seconds,
+                  begin.tokenize_seconds));
   if (!begin.resumed_from.empty()) {
     spdlog::info("resumed from {}, after step {}", begin.resumed_from, begin.resumed_step);
   }

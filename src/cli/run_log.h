@@ -14,7 +14,8 @@ namespace sftbench {
 
 class RunLog {
  public:
-  // Replaces the file; messages of the default logger go there, too, until destruction.
+  // Replaces the file; messages of the default logger go there, too, until destruction. With
+  // --log-level debug, lines of the file go to stderr.
   explicit RunLog(const std::filesystem::path& path);
   // Standard error is the log: that of a child whose parent has opened the file.
   RunLog();
@@ -29,6 +30,7 @@ class RunLog {
 
   spdlog::sink_ptr file_;
   std::unique_ptr<spdlog::logger> logger_;  // to the file alone
+  std::unique_ptr<spdlog::logger> debug_;   // to what the default logger wrote to before
 };
 
 class StepLog : public TrainObserver {

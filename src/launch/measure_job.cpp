@@ -108,7 +108,7 @@ Measurement measure_job(const TrainingJob& job, Backend& backend, const MeasureO
   try {
     Engine& engine = backend.engine();
     // Asked again after training: only then are CUDA, its libraries and the threads what they were.
-    measurement.environment = environment_json(engine.environment(), backend.nvml());
+    measurement.environment = environment_json(job, engine.environment(), backend.nvml());
     options.begun(measurement);
 
     const std::unique_ptr<SystemSource> source = backend.system_source(backend.local_gpus());
@@ -122,7 +122,7 @@ Measurement measure_job(const TrainingJob& job, Backend& backend, const MeasureO
 
     set_valid(measurement, job, backend, recorder.record(), rules, sampler.samples(),
               options.series);
-    measurement.environment = environment_json(engine.environment(), backend.nvml());
+    measurement.environment = environment_json(job, engine.environment(), backend.nvml());
   } catch (const std::exception& error) {
     if (options.interrupted()) throw RunInterrupted();
     set_outcome_of(measurement, classify_exception(error, job), options.log);
@@ -158,7 +158,7 @@ Measurement begin_measurement(const TrainingJob& job, const std::string& command
   measurement.inputs = job.inputs;
   measurement.job = job_in_result(job);
   measurement.command = command;
-  measurement.environment = environment_json({{"backend", job.backend}}, nvml);
+  measurement.environment = environment_json(job, {{"backend", job.backend}}, nvml);
   measurement.started_at = utc_now_iso8601();
   return measurement;
 }
@@ -171,7 +171,7 @@ Measurement ended_measurement(const TrainingJob& job, const ErrorClass& error,
   return measurement;
 }
 
-Json environment_json(const Json& engine, const Nvml* nvml) {
+Json environment_json(const TrainingJob& job, const Json& engine, const Nvml* nvml) {
   const BuildInfo& build = build_info();
   static const HostInfo kHost = read_host_info();
   Json environment = {{"version", build.version},
@@ -198,6 +198,7 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
   for (const auto& [key, value] : engine.items()) {
     if (!value.is_null()) environment[key] = value;
   }
+  if (!job.dashboard_url.empty()) environment["aim_dashboard_url"] = job.dashboard_url;
   return environment;
 }
 

@@ -43,8 +43,6 @@ class ParameterReader {
                         "run --save-model-dir DIR, --checkpoint-dir DIR");
     note_without_effect("aim_db", "this program writes to no Aim repository",
                         "trackers: [aim-info=FILE], or [tensorboard=DIR]");
-    note_without_effect("aim_dashboard_url", "this program writes to no Aim repository",
-                        "trackers: [tensorboard=DIR], or sftbench report DIR --format html");
     if (const YamlNode* cache = fields_.any("cache", Presence::kOptional)) {
       diagnostics_.warning(cache->line, fields_.path("cache"),
                            "is no parameter of the actuator, not used (as in ado)", {},

@@ -19,8 +19,8 @@ namespace {
 // Fields that are no part of what is measured, as the options that set them are no inputs.
 bool is_measured(const std::string& field) {
   static const std::set<std::string> kUnmeasured = {"sample_period_s", "trace_path",
-                                                    "data.token_cache_directory", "device.threads",
-                                                    "parallel.timeout_s"};
+                                                    "dashboard_url",   "data.token_cache_directory",
+                                                    "device.threads",  "parallel.timeout_s"};
   return kUnmeasured.count(field) == 0 && field.rfind("save.", 0) != 0;
 }
 

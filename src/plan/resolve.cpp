@@ -65,6 +65,7 @@ class Resolver : RequestReader {
       for (std::string& note : adapted.notes) resolution_.notes.push_back(std::move(note));
     }
     note_what_weights_are();
+    job.dashboard_url = without_secrets(settings_.aim_dashboard_url.value_or(""));
     if (const std::string place = argument_text("tokenizer_name_or_path");
         !place.empty() && !simulated()) {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);

@@ -70,10 +70,10 @@ TEST(PropertySpecTest, DomainsHaveTheDocumentsBounds) {
     EXPECT_FALSE(accepted(property, std::to_string(high + 1))) << property;
   };
   bounds("number_gpus", 0, 32);
-  bounds("batch_size", 1, 4096);
+  bounds("batch_size", 0, 4096);
   bounds("model_max_length", 1, 131072);
   bounds("gradient_accumulation_steps", 1, 10000);
-  bounds("number_nodes", 1, 8);
+  bounds("number_nodes", 0, 8);
   bounds("fast_moe", 0, 32);
   bounds("max_steps", -1, 10000);
   bounds("num_train_epochs", 1, 10000);
@@ -118,6 +118,15 @@ TEST(PropertySpecTest, AShardingStrategyMayBeItsNumber) {
   EXPECT_FALSE(accepted("fsdp_sharding_strategy", "7"));
   EXPECT_FALSE(accepted("fsdp_sharding_strategy", "1.5"));
   EXPECT_FALSE(accepted("distributed_backend", "1"));
+}
+
+TEST(PropertySpecTest, AFormOfCheckpointsMayBeItsNumber) {
+  const PropertySpec& spec = *full().find("fsdp_state_dict_type");
+  const char* names[] = {"FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"};
+  for (int number = 1; number <= 3; ++number)
+    EXPECT_EQ(spec.canonical(*accepted("fsdp_state_dict_type", std::to_string(number))),
+              names[number - 1]);
+  EXPECT_FALSE(accepted("fsdp_state_dict_type", "4"));
 }
 
 // A100-80G and NVIDIA-A100-SXM4-80GB were two GPUs once, with two keys and two predictions.

@@ -231,11 +231,19 @@ TEST(MeasureJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
 }
 
 TEST(EnvironmentTest, WhatNoEngineSaidIsNull) {
-  const Json environment = environment_json(Json::object(), nullptr);
+  const Json environment = environment_json({}, Json::object(), nullptr);
   for (const char* key : {"libtorch", "blas", "onednn", "cuda", "nccl", "driver", "threads"}) {
     EXPECT_TRUE(environment.at(key).is_null()) << key;
   }
   EXPECT_GE(environment["cores"], 1);
+  EXPECT_FALSE(environment.contains("aim_dashboard_url"));
+}
+
+TEST(EnvironmentTest, TheDashboardOfTheActuatorIsRepeated) {
+  TrainingJob job;
+  job.dashboard_url = "http://aim.example.com";
+  EXPECT_EQ(environment_json(job, Json::object(), nullptr)["aim_dashboard_url"],
+            "http://aim.example.com");
 }
 
 }  // namespace SFTBENCH_FILE

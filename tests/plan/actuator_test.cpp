@@ -99,11 +99,7 @@ TEST_F(ActuatorTest, WhatHasNoEffectHereIsNamed) {
                      "for; expected run --save-model-dir DIR, --checkpoint-dir DIR\n" +
                      path +
                      ":4: parameters.aim_db: has no effect: this program writes to no Aim "
-                     "repository; expected trackers: [aim-info=FILE], or [tensorboard=DIR]\n" +
-                     path +
-                     ":5: parameters.aim_dashboard_url: has no effect: this program writes to no "
-                     "Aim repository; expected trackers: [tensorboard=DIR], or sftbench report DIR "
-                     "--format html\n");
+                     "repository; expected trackers: [aim-info=FILE], or [tensorboard=DIR]\n");
   warnings_.clear();
   read(file("none.yaml", "parameters: {aim_db: null, aim_dashboard_url: null}"));
   EXPECT_TRUE(warnings_.empty());

@@ -34,6 +34,11 @@ class ResolveTest : public PlanTest {
   ResolveOptions options_;
 };
 
+TEST_F(ResolveTest, ResultsRepeatTheDashboardOfTheActuatorWithoutItsSecrets) {
+  settings_.aim_dashboard_url = "http://me:word@aim.example.com/runs";
+  EXPECT_EQ(resolved().job.dashboard_url, "http://***@aim.example.com/runs");
+}
+
 // --- the job -------------------------------------------------------------------------------------
 
 TEST_F(ResolveTest, DefaultsBecomeTheDocumentsTrainingParameters) {

@@ -63,6 +63,6 @@ Measurement ended_measurement(const TrainingJob& job, const ErrorClass& error,
 
 // What the figures were taken with and on: program, libraries, host. `engine` is what
 // Engine::environment() returned, or {} when none was loaded. What it does not say is null.
-Json environment_json(const Json& engine, const Nvml* nvml);
+Json environment_json(const TrainingJob& job, const Json& engine, const Nvml* nvml);
 
 }  // namespace sftbench

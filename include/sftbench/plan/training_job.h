@@ -220,6 +220,7 @@ struct TrainingJob {
 
   double sample_period_s = 1.0;  // of the system samplers
   std::string trace_path;        // file for the timeline of the first steps; empty: none
+  std::string dashboard_url;     // of the actuator configuration, for the result; empty: none
   uint64_t seed = 42;
 };
 

@@ -190,6 +190,7 @@ void fields(Visitor& visitor, TrainingJob& job) {
   visitor("seed", job.seed, same_as("seed"));
   visitor("sample_period_s", job.sample_period_s, kMayDiffer, kSeconds);
   visitor("trace_path", job.trace_path, kMayDiffer);
+  visitor("dashboard_url", job.dashboard_url, kMayDiffer);
   visitor("model", job.model);
   visitor("data", job.data);
   visitor("batches", job.batches);
