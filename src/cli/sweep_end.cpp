@@ -73,8 +73,10 @@ void say_what_is_best(const std::string& results, const std::set<std::string>& k
       });
   for (size_t i = 0; i < std::min(contests.size(), kMostContests); ++i) {
     const Contest& contest = contests[i];
-    spdlog::info("best of {} for {}: {} with {}{} ({}), {}", contest.configurations, contest.title,
-                 contest.best.configuration, value_text(contest.best, prices.currency()),
+    const bool made_up = contest.best.repeats.first().simulated();
+    spdlog::info("{}best of {} for {}: {} with {}{} ({}), {}", made_up ? "simulated: " : "",
+                 contest.configurations, contest.title, contest.best.configuration,
+                 value_text(contest.best, prices.currency()),
                  contest.best.cost ? " per million dataset tokens" : "", times_text(contest.best),
                  runner_up_text(contest, prices.currency()));
   }

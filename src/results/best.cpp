@@ -37,12 +37,6 @@ std::vector<double> rates_per_device(const Repeats& repeats) {
   return rates;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 bool better(const Contender& a, const Contender& b) {
   return a.cost ? *a.cost < *b.cost : a.rate > b.rate;
 }
@@ -79,20 +73,20 @@ std::string configuration_of(const Contender& contender, const std::vector<std::
 }
 
 // The price of a device does not vary: costs have the noise of the rates.
-void judge(Contest& contest) {
+void judge(Contest& contest, const std::optional<RunSpread>& others) {
   const Contender &best = contest.best, &other = *contest.runner_up;
   contest.ratio = best.cost ? *other.cost / *best.cost : best.rate / other.rate;
   const auto interval =
       ratio_interval({rates_per_device(best.repeats), best.repeats.first().steps},
-                     {rates_per_device(other.repeats), other.repeats.first().steps});
+                     {rates_per_device(other.repeats), other.repeats.first().steps}, 0.95, others);
   if (!interval) return;
-  // Medians of repeats, unlike the geometric means of the interval, are what is shown.
-  const double to_objective = contest.ratio / interval->ratio;
+  const double to_objective = contest.ratio / interval->ratio;  // devices of two prices
   contest.low = interval->low * to_objective;
   contest.high = interval->high * to_objective;
 }
 
-Contest contest_of(const std::string& title, std::vector<Contender> contenders) {
+Contest contest_of(const std::string& title, std::vector<Contender> contenders,
+                   const std::optional<RunSpread>& others) {
   std::stable_sort(contenders.begin(), contenders.end(), better);
   const std::vector<std::string> names = telling_inputs(contenders);
   for (Contender& contender : contenders)
@@ -103,7 +97,7 @@ Contest contest_of(const std::string& title, std::vector<Contender> contenders) 
   contest.best = contenders.front();
   if (contenders.size() > 1) {
     contest.runner_up = contenders[1];
-    judge(contest);
+    judge(contest, others);
   }
   return contest;
 }
@@ -114,11 +108,13 @@ std::vector<Contest> best_configurations(const StoreScan& scan, const DevicePric
                                          const std::function<bool(const StoredResult&)>& takes) {
   // By title, and whether there is a price: a rate is no cost.
   std::map<std::pair<std::string, bool>, std::vector<Contender>> groups;
+  RunSpreads spreads;
   for (const Repeats& repeats : group_repeats(scan.results)) {
     const StoredResult& first = repeats.first();
     if (first.status != Status::kValid || !takes(first)) continue;
     const std::vector<double> rates = rates_per_device(repeats);
     if (rates.empty()) continue;
+    spreads.add(rates);
     Contender contender;
     contender.repeats = repeats;
     contender.rate = median(rates);
@@ -131,7 +127,7 @@ std::vector<Contest> best_configurations(const StoreScan& scan, const DevicePric
   }
   std::vector<Contest> contests;
   for (auto& [key, contenders] : groups)
-    contests.push_back(contest_of(key.first, std::move(contenders)));
+    contests.push_back(contest_of(key.first, std::move(contenders), spreads.pooled()));
   return contests;
 }
 

@@ -104,6 +104,7 @@ Comparison compare_results(const StoreScan& here, const StoreScan& other,
   }
   builder.telling_inputs();
   builder.column("status", [&](const Repeats& row) { return judged.status(builder, row); });
+  builder.machine_column();
   judged.columns(builder);
   comparison.table = builder.table();
   return comparison;

@@ -8,6 +8,7 @@
 
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/measured_properties.h"
+#include "sftbench/plan/training_job.h"
 #include "sftbench/results/repeats.h"
 
 namespace sftbench {
@@ -140,6 +141,10 @@ std::string energy(const Measurement& m) {
 }
 
 // "0.41 USD per million dataset tokens, 12.3 M of them in an hour, at 5.1 USD for each of 2 GPUs".
+bool is_simulated(const Measurement& m) {
+  return at(m.environment, "/backend") == kBackendSimulate;
+}
+
 std::string cost(const Measurement& m, const DevicePrices& prices) {
   const auto found = token_cost(prices, m);
   if (!found) return {};
@@ -149,7 +154,8 @@ std::string cost(const Measurement& m, const DevicePrices& prices) {
                                             : "each of " + std::to_string(gpus) + " GPUs";
   return figure("%.4g ", found->per_million) + prices.currency() + " per million dataset tokens, " +
          quantity_text(found->tokens_per_hour) + " of them in an hour, at " +
-         figure("%.4g ", found->device_hour) + prices.currency() + " an hour for " + devices;
+         figure("%.4g ", found->device_hour) + prices.currency() + " an hour for " + devices +
+         (is_simulated(m) ? ", simulated" : "");
 }
 
 // What of the data was not learned from, or may have been wrongly.
@@ -206,6 +212,7 @@ std::string measurement_text(const Measurement& m, const DevicePrices& prices) {
     text += name;
     text += std::string(12 - name.size(), ' ') + value + "\n";
   };
+  if (is_simulated(m)) line("simulated", "nothing was trained, and no figure was measured");
   line("experiment", m.experiment_id);
   line("entity", m.entity_id);
   std::string status(to_string(m.status));

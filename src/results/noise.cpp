@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sftbench/base/error.h"
+#include "sftbench/results/repeats.h"
 
 namespace sftbench {
 namespace {
@@ -35,10 +36,17 @@ double variance_log(const std::vector<double>& values) {
   return squares / static_cast<double>(values.size() - 1);
 }
 
+// The variance of the median of that many normal values, over that of their mean. Exact to 0.2 % where
+// the number is odd, 13 % too large where it is even.
+double median_excess(double count) {
+  constexpr double kHalfPi = 1.5707963267948966;
+  return count < 3 ? 1 : kHalfPi * (1 - 0.434 / count);
+}
+
 // `like`: the side whose repeats say how far single runs lie apart; itself where it has repeats.
 Estimate from_repeats(const Sampled& side, const Sampled& like) {
-  return {mean_log(side.values),
-          variance_log(like.values) / static_cast<double>(side.values.size()),
+  const auto count = static_cast<double>(side.values.size());
+  return {std::log(median(side.values)), variance_log(like.values) * median_excess(count) / count,
           static_cast<double>(like.values.size() - 1)};
 }
 
@@ -68,10 +76,31 @@ double welch_degrees(const Estimate& a, const Estimate& b) {
 }  // namespace
 
 std::string_view to_string(NoiseSource source) {
-  return source == NoiseSource::kRepeats ? "repeats" : "steps";
+  switch (source) {
+    case NoiseSource::kRepeats:
+      return "repeats";
+    case NoiseSource::kOtherRepeats:
+      return "other repeats";
+    case NoiseSource::kSteps:
+      return "steps";
+  }
+  return "steps";
 }
 
-std::optional<RatioInterval> ratio_interval(const Sampled& a, const Sampled& b, double confidence) {
+void RunSpreads::add(const std::vector<double>& repeats) {
+  if (repeats.size() < 2 || !all_positive(repeats)) return;
+  const auto degrees = static_cast<double>(repeats.size() - 1);
+  squares_ += variance_log(repeats) * degrees;
+  degrees_ += degrees;
+}
+
+std::optional<RunSpread> RunSpreads::pooled() const {
+  if (degrees_ == 0) return std::nullopt;
+  return RunSpread{squares_ / degrees_, degrees_};
+}
+
+std::optional<RatioInterval> ratio_interval(const Sampled& a, const Sampled& b, double confidence,
+                                            const std::optional<RunSpread>& others) {
   check(!a.values.empty() && !b.values.empty(), "at least one value on each side");
   if (!all_positive(a.values) || !all_positive(b.values)) return std::nullopt;
   const bool a_repeats = a.values.size() > 1;
@@ -82,9 +111,14 @@ std::optional<RatioInterval> ratio_interval(const Sampled& a, const Sampled& b, 
     const double degrees = a_repeats && b_repeats ? welch_degrees(of_a, of_b) : of_a.degrees;
     return interval(of_a, of_b, degrees, confidence, NoiseSource::kRepeats);
   }
-  if (a.steps.count < 3 || b.steps.count < 3) return std::nullopt;
-  const Estimate of_a = from_steps(a);
-  const Estimate of_b = from_steps(b);
+  const bool have_steps = a.steps.count >= 3 && b.steps.count >= 3;
+  if (!have_steps && !others) return std::nullopt;
+  const Estimate of_a = have_steps ? from_steps(a) : Estimate{std::log(a.values.front())};
+  const Estimate of_b = have_steps ? from_steps(b) : Estimate{std::log(b.values.front())};
+  if (others && 2 * others->variance >= of_a.variance + of_b.variance) {
+    return interval({of_a.value, others->variance}, {of_b.value, others->variance}, others->degrees,
+                    confidence, NoiseSource::kOtherRepeats);
+  }
   return interval(of_a, of_b, welch_degrees(of_a, of_b), confidence, NoiseSource::kSteps);
 }
 

@@ -72,7 +72,8 @@ JudgedPairs::JudgedPairs(const std::vector<Pair>& pairs, const CompareOptions& o
     : pairs_(pairs),
       options_(options),
       measured_(options.property, &StoredResult::measured),
-      figures_(options.property, &StoredResult::figures) {
+      figures_(options.property, &StoredResult::figures),
+      spread_(spreads_of_all().pooled()) {
   for (const Pair& pair : pairs) {
     partners_[&pair.row.first()] = &pair.partner;
     judgements_[&pair.row.first()] = judge(pair.row, pair.partner);
@@ -83,6 +84,18 @@ JudgedPairs::JudgedPairs(const std::vector<Pair>& pairs, const CompareOptions& o
 std::vector<Scalar> JudgedPairs::values(const Repeats& repeats) {
   const std::vector<Scalar>& measured = measured_(repeats);
   return measured.empty() ? figures_(repeats) : measured;
+}
+
+RunSpreads JudgedPairs::spreads_of_all() {
+  std::set<const StoredResult*> seen;  // a baseline has many partners
+  RunSpreads spreads;
+  for (const Pair& pair : pairs_) {
+    for (const Repeats* side : {&pair.row, &pair.partner}) {
+      if (side->first().status != Status::kValid || !seen.insert(&side->first()).second) continue;
+      spreads.add(sampled(*side, values(*side)).values);
+    }
+  }
+  return spreads;
 }
 
 Judgement JudgedPairs::judge(const Repeats& a, const Repeats& b) {
@@ -96,7 +109,7 @@ Judgement JudgedPairs::judge(const Repeats& a, const Repeats& b) {
   if (!follows_step_times(options_.property)) sampled_a.steps = sampled_b.steps = {};
   Judgement judgement{typical_value(of_a),
                       typical_value(of_b),
-                      ratio_interval(sampled_a, sampled_b, options_.confidence),
+                      ratio_interval(sampled_a, sampled_b, options_.confidence, spread_),
                       {}};
   judgement.verdict = verdict(judgement.interval);
   return judgement;

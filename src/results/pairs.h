@@ -50,11 +50,13 @@ class JudgedPairs {
  private:
   std::vector<Scalar> values(const Repeats& repeats);
   Judgement judge(const Repeats& a, const Repeats& b);
+  RunSpreads spreads_of_all();
   void refuse_unknown_property() const;
 
   const std::vector<Pair>& pairs_;
   CompareOptions options_;
   Samples measured_, figures_;
+  std::optional<RunSpread> spread_;
   std::unordered_map<const StoredResult*, const Repeats*> partners_;
   std::unordered_map<const StoredResult*, Judgement> judgements_;
 };

@@ -15,11 +15,6 @@ std::vector<double> sorted_numbers(const std::vector<Scalar>& values) {
   return numbers;
 }
 
-double median(const std::vector<double>& sorted) {
-  const size_t half = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
 double mean(const std::vector<double>& numbers) {
   double sum = 0;
   for (const double number : numbers) sum += number;
@@ -34,6 +29,12 @@ double variance(const std::vector<double>& numbers) {
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 std::vector<Repeats> group_repeats(const std::vector<StoredResult>& results) {
   std::vector<Repeats> groups;

@@ -50,8 +50,8 @@ void note_busy_machines(const std::vector<const StoreScan*>& scans,
   }
   if (busy == 0) return;
   notes.push_back(counted(busy, "result") +
-                  " of a machine that was busy with something else: their speed is too low; --wide "
-                  "has the column run_queue_wait_share");
+                  " of a machine that was busy with something else: their speed is too low, as the "
+                  "column machine says; measure them again when it is idle");
 }
 
 }  // namespace

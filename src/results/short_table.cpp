@@ -55,6 +55,7 @@ ReportTable short_table(const StoreScan& scan, const DevicePrices& prices) {
   builder.column("reason", [](const Repeats& row) {
     return row.first().reason ? Scalar::text(to_string(row.first().reason->code)) : Scalar();
   });
+  builder.machine_column();
   if (repeated) {
     builder.count_column();
     builder.spread_column();

@@ -1,5 +1,6 @@
 #include "results/table_builder.h"
 
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -202,6 +203,16 @@ void TableBuilder::spread_column() {
     const std::vector<Scalar>& rates = tokens(row).empty() ? entries(row) : tokens(row);
     const std::optional<double> spread = spread_percent(rates);
     return spread ? Scalar::number(*spread) : Scalar();
+  });
+}
+
+void TableBuilder::machine_column() {
+  Samples waits("run_queue_wait_share", &StoredResult::figures);
+  column("machine", [&](const Repeats& row) {
+    if (row.first().simulated()) return Scalar::text("simulated");
+    const std::optional<double> share = aggregate(waits(row), Aggregate::kMax).as_number();
+    if (!share || *share < kBusyShare) return Scalar();
+    return text("busy, " + std::to_string(std::llround(100 * *share)) + " % waited");
   });
 }
 

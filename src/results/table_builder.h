@@ -119,6 +119,8 @@ class TableBuilder {
   void telling_inputs(std::string_view without = {});
   void count_column();   // n: how many samples a row has
   void spread_column();  // spread_percent: how far their rates lie apart
+  // machine: "simulated", or "busy, 38 % waited" of a machine whose speed is too low; else empty.
+  void machine_column();
 
   // Keeps a text for cells.
   Scalar text(std::string text) { return table_.text(std::move(text)); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -144,28 +145,33 @@ MainEffect effect_of(const std::string& value, const std::vector<const Judgement
   MainEffect effect;
   effect.value = value;
   effect.pairs = judgements.size();
-  Sampled ratios;
+  std::vector<double> ratios;
+  double least_sure = 0, most_sure = std::numeric_limits<double>::infinity();
   for (const Judgement* judgement : judgements) {
     const auto& interval = judgement->interval;
     if (!interval) continue;
-    ratios.values.push_back(interval->ratio);
+    ratios.push_back(interval->ratio);
+    least_sure = std::max(least_sure, interval->low);
+    most_sure = std::min(most_sure, interval->high);
     effect.higher += interval->low > 1 ? 1 : 0;
     effect.lower += interval->high < 1 ? 1 : 0;
     effect.low = interval->low;
     effect.high = interval->high;
   }
-  effect.judged = ratios.values.size();
+  effect.judged = ratios.size();
   if (effect.judged == 0) return effect;
   double sum = 0, squares = 0;
-  for (const double ratio : ratios.values) sum += std::log(ratio);
+  for (const double ratio : ratios) sum += std::log(ratio);
   const double count = static_cast<double>(effect.judged), mean = sum / count;
   effect.ratio = std::exp(mean);
   if (effect.judged == 1) return effect;
-  for (const double ratio : ratios.values)
-    squares += (std::log(ratio) - mean) * (std::log(ratio) - mean);
+  for (const double ratio : ratios) squares += (std::log(ratio) - mean) * (std::log(ratio) - mean);
   const double half = student_t(0.95, count - 1) * std::sqrt(squares / (count - 1) / count);
+  // Ratios that agree by chance claim nothing that none of their pairs shows.
   effect.low = std::exp(mean - half);
   effect.high = std::exp(mean + half);
+  if (effect.higher == 0) effect.low = std::min(*effect.low, least_sure);
+  if (effect.lower == 0) effect.high = std::max(*effect.high, most_sure);
   return effect;
 }
 
@@ -211,6 +217,7 @@ Variation vary(const StoreScan& scan, const VaryOptions& options) {
   const Scalar baseline = builder.text(variation.baseline);
   builder.column("beside", [&](const Repeats&) { return baseline; });
   builder.column("status", [&](const Repeats& row) { return judged.status(builder, row); });
+  builder.machine_column();
   judged.columns(builder);
   variation.table = builder.table();
   return variation;

@@ -86,7 +86,10 @@ class DomainReader {
     check_numbers();
     if (diagnostics_.errors().size() != errors_before) return std::nullopt;
     std::optional<Dimension> dimension = expand();
-    if (dimension) note_what_ado_refuses();
+    if (dimension) {
+      note_what_ado_refuses();
+      note_zeros(*dimension);
+    }
     return dimension;
   }
 
@@ -144,6 +147,17 @@ class DomainReader {
     const std::string what =
         found == expected || many() ? "has more than two values" : "is of " + found;
     diagnostics_.warning(node_.line, path_, what + " to ado, which would refuse this", expected);
+  }
+
+  // The documents have rules 3 and 4 for them, which ado's own domains do not let a space reach.
+  void note_zeros(const Dimension& dimension) {
+    if (accepts_.identifier != "batch_size" && accepts_.identifier != "number_nodes") return;
+    for (int64_t i = 0; i < dimension.size(); ++i) {
+      if (accepts_.canonical(dimension.value(i)) != 0) continue;
+      diagnostics_.warning(node_.line, path_, "0 is invalid here, and ado would refuse the space",
+                           "values above 0");
+      return;
+    }
   }
 
   // More values than a truth value has, repeated ones counted as ado counts them.

@@ -66,6 +66,7 @@ TrainingJob unusual_job() {
               0.125};
   job.sample_period_s = 0.25;
   job.trace_path = "/trace.json";
+  job.dashboard_url = "http://aim";
   job.seed = 18446744073709551615U;
   return job;
 }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
+
 #include "results/noise.h"
 #include "results/result_files.h"
 #include "results/sample_measurement.h"
@@ -57,6 +60,54 @@ TEST(NoiseTest, ASingleRunIsTakenToVaryLikeTheOthersRepeats) {
     ASSERT_TRUE(swapped);
     EXPECT_NEAR(1 / swapped->low, row.at("high").get<double>(), 1e-6);
   }
+}
+
+// By simulation: the interval of medians holds the truth as often as it says, also where one side was
+// measured once.
+TEST(NoiseTest, TheIntervalOfMediansHoldsTheTruthInNineteenOfTwenty) {
+  std::mt19937 random(7);  // NOLINT: the same numbers in every run
+  std::normal_distribution<double> noise(0, 0.05);
+  const auto runs = [&](double truth, int count) {
+    Sampled side;
+    for (int i = 0; i < count; ++i) side.values.push_back(truth * std::exp(noise(random)));
+    return side;
+  };
+  constexpr int kTrials = 4000;
+  for (const auto& [n, m] : {std::pair{3, 3}, {5, 3}, {4, 7}, {1, 5}}) {
+    int held = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const auto interval = ratio_interval(runs(120, n), runs(100, m));
+      held += interval->low <= 1.2 && 1.2 <= interval->high ? 1 : 0;
+    }
+    EXPECT_GT(held, 0.94 * kTrials) << n << " beside " << m;
+    EXPECT_LT(held, 0.985 * kTrials) << n << " beside " << m;
+  }
+}
+
+// Steps of one run say nothing of what differs from run to run.
+TEST(NoiseTest, SingleRunsVaryAtLeastLikeTheRepeatsOfOthers) {
+  const StepTimes steady = {.count = 100, .mean_s = 1, .deviation_s = 0.001};
+  const Sampled a = {{104}, steady}, b = {{100}, steady};
+  EXPECT_EQ(ratio_interval(a, b)->source, NoiseSource::kSteps);
+  EXPECT_GT(ratio_interval(a, b)->low, 1);
+  RunSpreads spreads;
+  spreads.add({100});  // no repeat
+  EXPECT_FALSE(spreads.pooled());
+  spreads.add({100, 104, 97});
+  spreads.add({50, 51});
+  const auto spread = spreads.pooled();
+  ASSERT_TRUE(spread);
+  EXPECT_EQ(spread->degrees, 3);
+  const auto apart = ratio_interval(a, b, 0.95, spread);
+  EXPECT_EQ(apart->source, NoiseSource::kOtherRepeats);
+  EXPECT_LT(apart->low, 1);
+  // With three degrees of freedom, t is 3.182 (scipy).
+  const double half = 3.182446 * std::sqrt(2 * spread->variance);
+  EXPECT_NEAR(apart->low, 1.04 * std::exp(-half), 1e-6);
+  EXPECT_NEAR(apart->high, 1.04 * std::exp(half), 1e-6);
+  // Without steps, too.
+  EXPECT_FALSE(ratio_interval(side({104}), side({100})));
+  EXPECT_NEAR(ratio_interval(side({104}), side({100}), 0.95, spread)->low, apart->low, 1e-12);
 }
 
 // A result with these steps, through a file, since that is where their figures are computed.

@@ -87,9 +87,10 @@ TEST_F(ReportNotesTest, ResultsOfABusyMachineAreCounted) {
   EXPECT_THAT(report_notes({&idle}), IsEmpty());
   measure_with("b", 128, 0.38);
   const StoreScan all = scan();
-  EXPECT_THAT(report_notes({&all}),
-              ElementsAre("1 result of a machine that was busy with something else: their speed is "
-                          "too low; --wide has the column run_queue_wait_share"));
+  EXPECT_THAT(
+      report_notes({&all}),
+      ElementsAre("1 result of a machine that was busy with something else: their speed is "
+                  "too low, as the column machine says; measure them again when it is idle"));
 }
 
 TEST_F(ReportNotesTest, ResultsOfOlderVersionsAreCounted) {

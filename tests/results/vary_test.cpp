@@ -62,6 +62,28 @@ class VaryTest : public testing::Test {
   StoreScan scan_;
 };
 
+// Two pairs whose ratios agree by chance, each of them far from sure.
+TEST_F(VaryTest, PairsTogetherClaimNothingThatNoneOfThemShows) {
+  const auto measure_apart = [&](int batch_size, const std::string& optim, double rate) {
+    for (const double factor : {0.8, 1.25}) {
+      Measurement m = sample_valid();
+      m.inputs["batch_size"] = batch_size;
+      m.inputs["optim"] = optim;
+      m.measured["dataset_tokens_per_second"] = rate * factor;
+      put(folder_, m, optim + std::to_string(batch_size), factor < 1 ? 1 : 2);
+    }
+  };
+  measure_apart(1, "adamw_torch", 100);
+  measure_apart(1, "sgd", 110);
+  measure_apart(2, "adamw_torch", 200);
+  measure_apart(2, "sgd", 220);
+  const Variation variation = vary_by("optim", "adamw_torch");
+  ASSERT_EQ(variation.effects.size(), 1u);
+  EXPECT_NEAR(variation.effects[0].ratio, 1.1, 1e-9);
+  EXPECT_LT(variation.effects[0].low, 1);
+  EXPECT_GT(variation.effects[0].high, 1.1);
+}
+
 TEST_F(VaryTest, PairsDifferInTheInputAloneAndTheMostFrequentValueIsTheBaseline) {
   measure(1, "adamw_torch", 100);
   measure(1, "sgd", 120);

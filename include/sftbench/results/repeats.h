@@ -21,6 +21,9 @@ struct Repeats {
 // In the order of the scan, whose results they look at.
 std::vector<Repeats> group_repeats(const std::vector<StoredResult>& results);
 
+// What repeats come to wherever one number stands for them. REQUIRES: at least one value.
+double median(std::vector<double> values);
+
 enum class Aggregate { kMedian, kMean, kVariance, kStd, kMin, kMax, kList };
 
 // "median", "mean", ...: the values of --aggregate, in the order of the enumeration.

@@ -100,8 +100,9 @@ function configurationsOf(view, prices, rows) {
   const {data} = view;
   const valid = rows.filter(row => data.text('outcome.status', row) === 'valid'
     && view.rateNumbers?.[row] > 0);
-  return [...grouped(valid, row => data.text('derived.key', row)).values()].map(repeats => ({
+  return view.configurations(valid).map(repeats => ({
     repeats,
+    memory: median(repeats.map(row => data.number('derived.peak_memory', row))),
     cost: median(repeats.map(row => prices.column.numbers_[row])),
     rate: median(repeats.map(row => view.rateNumbers[row])),
     perDevice: median(repeats.map(row => ratePerDevice(view, row))),
@@ -116,11 +117,11 @@ function contestsOf(view, prices, rows) {
     const [best, second] = entries.sort(better);
     const ratio = second && (Number.isNaN(best.cost) ? best.perDevice / second.perDevice
       : second.cost / best.cost);
-    const interval = second && ratioInterval(best.sample, second.sample);
-    // Medians are shown, and the interval is one of means; a price does not vary.
+    const interval = second && ratioInterval(best.sample, second.sample, view.spread);
+    // A price does not vary.
     const shift = interval ? ratio / interval.ratio : 1;
     return [{best, second, ratio, low: interval && interval.low * shift, high: interval && interval.high * shift,
-      own: ownInterval(best.sample), tried: entries.length}];
+      own: ownInterval(best.sample, view.spread), tried: entries.length}];
   };
   return [...ranked(all.filter(c => !Number.isNaN(c.cost)), (a, b) => a.cost - b.cost),
     ...ranked(all.filter(c => Number.isNaN(c.cost)), (a, b) => b.perDevice - a.perDevice)];
@@ -152,8 +153,14 @@ function leadAnswers(view, prices, groups) {
         h('p', {class: 'quiet'}, own ? `95 %: ${brief(value * own.low)} to ${brief(value * own.high)}, n = ` +
           `${best.repeats.length}. ` : `n = ${best.repeats.length}, noise unknown. `,
           second ? `Before the next one, ${answerConfiguration(data, second.repeats[0])}: ${verdictText(contest)}.`
-            : 'Nothing else ran.'));
+            : 'Nothing else ran.'),
+        doubtful(data, best.repeats));
     });
+}
+
+function doubtful(data, repeats) {
+  const doubt = doubtText(data, repeats);
+  return doubt ? h('p', {class: 'doubt'}, doubt) : null;
 }
 
 function answerTable(view, prices, groups) {
@@ -183,14 +190,14 @@ function answerRows(view, prices, name, rows, heads) {
       h('td', {colspan: 9, class: 'status-failed'}, 'no configuration ran'), counts)];
   }
   return contests.map((contest, place) => {
-    const {repeats, cost, rate, perDevice} = contest.best;
+    const {repeats, cost, rate, perDevice, memory} = contest.best;
     return h('tr', {'data-key': data.text('derived.key', repeats[0])},
       place === 0 ? h('th', {scope: 'rowgroup', rowspan: answers}, name) : null,
-      cell(1, 'wrap', answerConfiguration(data, repeats[0])),
+      cell(1, 'wrap', answerConfiguration(data, repeats[0]), doubtful(data, repeats)),
       Number.isNaN(cost) ? cell(2, 'number quiet', 'no price') : cell(2, 'number', h('strong', null, brief(cost))),
       cell(3, 'number', brief(rate)), cell(4, 'number', brief(perDevice)), cell(5, 'number', count(repeats.length)),
       cell(6, 'verdict', verdictText(contest)),
-      cell(7, 'number', brief(data.number('derived.peak_memory', repeats[0]))),
+      cell(7, 'number', brief(memory)),
       cell(8, '', data.text('derived.devices', repeats[0])),
       h('td', null, h('button', {type: 'button', 'aria-label': `Details of the configuration for ${name}`,
         onclick: () => openDetails(data, repeats[0])}, 'Details')),

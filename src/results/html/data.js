@@ -178,6 +178,13 @@ function median(numbers) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+// What makes figures of these rows doubtful; empty: nothing. The share is kBusyShare of measured_properties.h.
+function doubtText(data, rows) {
+  if (rows.some(row => data.text('outcome.evidence_of', row) === 'simulation')) return 'simulated: nothing was measured';
+  const share = extremes(rows.map(row => data.number('extra.run_queue_wait_share', row)))[1];
+  return share >= .1 ? `the machine was busy (${brief(100 * share)} % waited): measure again when it is idle` : '';
+}
+
 // [least, greatest], of any number of numbers (spreading them into Math.max() has a limit); NaN is passed
 // over.
 function extremes(numbers) {

@@ -1,5 +1,6 @@
-// What each input does: pairs of configurations that differ in it alone, each value beside the most frequent
-// one. The geometric mean of their ratios, with its 95 % interval over the pairs.
+// What each input does: pairs of configurations that differ in it alone, each value beside the one that most
+// configurations have. The geometric mean of their ratios, with its 95 % interval over the pairs, as report --vary
+// has them.
 
 const kMostEffectRows = 20000;
 const kFewestPairs = 2;
@@ -11,8 +12,8 @@ function drawEffects(view) {
     section.hidden = effects.length === 0;
     if (section.hidden) return;
     byId('effects-note').textContent =
-      `Each value beside the most frequent one of its input, over pairs that differ in nothing else, by ` +
-      `${view.rate}. An interval that holds 1 is no effect.` +
+      `Each value beside the one that most configurations have, over pairs that differ in nothing else, by ` +
+      `${view.rate}, the median of repeats. An interval that holds 1 is no effect.` +
       (view.validRows.length > kMostEffectRows ? ` The first ${count(kMostEffectRows)} valid measurements.` : '');
     drawPanels(byId('chart-effects'), effects, 8, (effect, width) => effectPanel(effect, width));
   };
@@ -31,27 +32,26 @@ function effectsOf(view) {
   for (const column of columns) {
     const others = columns.filter(other => other !== column);
     const cells = grouped(rows, row => others.map(other => other.codes[row]).join(' '));
-    const counts = new Map();
-    for (const row of rows) counts.set(column.codes[row], (counts.get(column.codes[row]) ?? 0) + 1);
-    const base = [...counts].reduce((a, b) => b[1] > a[1] ? b : a, [0, 0])[0];
-    const logs = new Map();  // by value: of each pair
+    const base = mostFrequent(column, cells);
+    const pairs = new Map();  // by value
     for (const members of cells.values()) {
       if (members.length < 2) continue;
       const byValue = [...grouped(members, row => column.codes[row])];
       const own = byValue.find(([code]) => code === base);
       if (!own) continue;
-      const beside = median(own[1].map(row => rates[row]));
+      const side = repeats => sampled(data, repeats, repeats.map(row => rates[row]));
       for (const [code, repeats] of byValue) {
-        if (code === base) continue;
-        const pairs = logs.get(code) ?? logs.set(code, {logs: [], rows: []}).get(code);
-        pairs.logs.push(Math.log(median(repeats.map(row => rates[row])) / beside));
-        pairs.rows.push(...repeats);
+        const interval = code !== base && ratioInterval(side(repeats), side(own[1]), view.spread);
+        if (!interval) continue;
+        const found = pairs.get(code) ?? pairs.set(code, {intervals: [], rows: []}).get(code);
+        found.intervals.push(interval);
+        found.rows.push(...repeats);
       }
     }
-    const values = [...logs].filter(([, pairs]) => pairs.logs.length >= kFewestPairs)
+    const values = [...pairs].filter(([, found]) => found.intervals.length >= kFewestPairs)
       .sort((a, b) => ordered(column.values[a[0]], column.values[b[0]])).slice(0, 10)
-      .map(([code, pairs]) => ({label: formatted(column.values[code]) || '(none)', ...effectOf(pairs.logs),
-        rows: pairs.rows}));
+      .map(([code, found]) => ({label: formatted(column.values[code]) || '(none)', ...effectOf(found.intervals),
+        rows: found.rows}));
     if (values.length > 0)
       effects.push({name: column.label, base: formatted(column.values[base]) || '(none)', values});
   }
@@ -59,12 +59,28 @@ function effectsOf(view) {
   return effects.sort((a, b) => size(b) - size(a));
 }
 
-function effectOf(logs) {
+// The code that most configurations have; of several the first in the order of --vary.
+function mostFrequent(column, cells) {
+  const counts = new Map();
+  for (const members of cells.values())
+    for (const code of new Set(members.map(row => column.codes[row]))) counts.set(code, (counts.get(code) ?? 0) + 1);
+  const text = code => String(column.values[code] ?? '');
+  return [...counts].reduce((a, b) => b[1] > a[1] || b[1] === a[1] && text(b[0]) < text(a[0]) ? b : a, [0, 0])[0];
+}
+
+// Ratios that agree by chance claim nothing that none of their pairs shows.
+function effectOf(intervals) {
+  const logs = intervals.map(interval => Math.log(interval.ratio));
   const center = mean(logs);
   const deviation = Math.sqrt(logs.reduce((sum, log) => sum + (log - center) ** 2, 0) / (logs.length - 1));
   const half = studentT(.95, logs.length - 1) * deviation / Math.sqrt(logs.length);
-  return {ratio: Math.exp(center), low: Math.exp(center - half), high: Math.exp(center + half),
-    pairs: logs.length};
+  const lows = intervals.map(interval => interval.low);
+  const highs = intervals.map(interval => interval.high);
+  const low = Math.exp(center - half);
+  const high = Math.exp(center + half);
+  return {ratio: Math.exp(center), pairs: logs.length,
+    low: lows.some(one => one > 1) ? low : Math.min(low, Math.max(...lows)),
+    high: highs.some(one => one < 1) ? high : Math.max(high, Math.min(...highs))};
 }
 
 const shortened = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;

@@ -35,8 +35,12 @@ function varianceOfLogs(values) {
   return logs.reduce((sum, log) => sum + (log - center) ** 2, 0) / (logs.length - 1);
 }
 
-const fromRepeats = (side, like) => ({value: mean(side.values.map(Math.log)),
-  variance: varianceOfLogs(like.values) / side.values.length, degrees: like.values.length - 1});
+// The variance of the median of that many normal values, over that of their mean.
+const medianExcess = count => count < 3 ? 1 : Math.PI / 2 * (1 - .434 / count);
+
+const fromRepeats = (side, like) => ({value: Math.log(median(side.values)),
+  variance: varianceOfLogs(like.values) * medianExcess(side.values.length) / side.values.length,
+  degrees: like.values.length - 1});
 
 // A rate varies like the mean step time; steps that resemble their neighbors count as fewer.
 function fromSteps({values, steps}) {
@@ -46,26 +50,46 @@ function fromSteps({values, steps}) {
     degrees: independent - 1};
 }
 
-// a over b with 95 %, as {ratio, low, high}; nothing where neither was repeated and a run is too short.
+// How far whole runs of one configuration lie apart, pooled over lists of repeats; null without repeats.
+function runSpread(lists) {
+  let [squares, degrees] = [0, 0];
+  for (const values of lists) {
+    if (values.length < 2 || values.some(value => !(value > 0))) continue;
+    squares += varianceOfLogs(values) * (values.length - 1);
+    degrees += values.length - 1;
+  }
+  return degrees > 0 ? {variance: squares / degrees, degrees} : null;
+}
+
+const hasSteps = side => side.steps.count >= 3;
+
+// a over b with 95 %, as {ratio, low, high}; null where neither was repeated, no run of `others`, the
+// spread of other configurations, says more, and a run is too short.
 // Sides are {values, steps: {count, mean, deviation, correlation}}.
-function ratioInterval(a, b) {
+function ratioInterval(a, b, others) {
   if ([...a.values, ...b.values].some(value => !(value > 0))) return null;
-  const [many, others] = [a.values.length > 1, b.values.length > 1];
-  if (!many && !others && !(a.steps.count >= 3 && b.steps.count >= 3)) return null;
-  const [ofA, ofB] = many || others
-    ? [fromRepeats(a, many ? a : b), fromRepeats(b, others ? b : a)] : [fromSteps(a), fromSteps(b)];
+  const [many, more] = [a.values.length > 1, b.values.length > 1];
+  const single = !many && !more;
+  const steps = hasSteps(a) && hasSteps(b);
+  if (single && !steps && !others) return null;
+  let [ofA, ofB] = !single ? [fromRepeats(a, many ? a : b), fromRepeats(b, more ? b : a)]
+    : [a, b].map(side => steps ? fromSteps(side) : {value: Math.log(side.values[0]), variance: 0, degrees: 1});
+  const shared = single && others && 2 * others.variance >= ofA.variance + ofB.variance;
+  if (shared) [ofA, ofB] = [ofA, ofB].map(({value}) => ({value, ...others}));
   const sum = ofA.variance + ofB.variance;
   const parts = ofA.variance ** 2 / ofA.degrees + ofB.variance ** 2 / ofB.degrees;
-  const degrees = many !== others ? ofA.degrees : parts > 0 ? sum ** 2 / parts : ofA.degrees + ofB.degrees;
+  const degrees = shared || many !== more ? ofA.degrees : parts > 0 ? sum ** 2 / parts : ofA.degrees + ofB.degrees;
   const half = studentT(.95, Math.max(1, degrees)) * Math.sqrt(sum);
   const difference = ofA.value - ofB.value;
   return {ratio: Math.exp(difference), low: Math.exp(difference - half), high: Math.exp(difference + half)};
 }
 
-// Of one side alone, as factors of its value; nothing where its noise is not known.
-function ownInterval(side) {
-  if (side.values.length < 2 && !(side.steps.count >= 3)) return null;
-  const own = side.values.length > 1 ? fromRepeats(side, side) : fromSteps(side);
+// Of one side alone, as factors of its value; null where its noise is not known.
+function ownInterval(side, others) {
+  const many = side.values.length > 1;
+  if (!many && !hasSteps(side) && !others) return null;
+  let own = many ? fromRepeats(side, side) : hasSteps(side) ? fromSteps(side) : others;
+  if (!many && others && others.variance >= own.variance) own = others;
   const half = studentT(.95, Math.max(1, own.degrees)) * Math.sqrt(own.variance);
   return {low: Math.exp(-half), high: Math.exp(half)};
 }

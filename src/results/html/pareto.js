@@ -1,5 +1,5 @@
-// Tokens per second against memory, and the front of those that no other measurement beats in both: one
-// front per color. The front is exact; of the rest, what falls into one cell of a fine grid is one mark.
+// Tokens per second against memory, and the front of those that no other configuration beats in both, by the
+// medians of repeats: one front per color. The front is exact; of the rest, what falls into one cell of a fine grid is one mark.
 
 const kGrid = {columns: 96, rows: 60};
 const kColors = 8;
@@ -23,20 +23,32 @@ function drawPareto(view) {
       byId('pareto-note').textContent = '';
       return;
     }
-    const groups = colorGroups(data, rows, state.colors);
+    const shown = medianFigures(view, rows);
+    const groups = colorGroups(data, shown.rows, state.colors);
     const unit = data.column(`measured.${view.rate}`).unit || view.rate;
-    const chart = paretoChart(view, state.colors, groups, rates, memory,
-      {x: 'peak memory of the fullest rank (GiB)', y: unit, xUnit: 'GiB', yUnit: unit}, container);
+    const chart = paretoChart(view, state.colors, groups, shown.of(rates), shown.of(memory),
+      {x: 'peak memory of the fullest rank (GiB)', y: unit, xUnit: 'GiB', yUnit: unit}, container, shown.repeats);
     container.replaceChildren(h('div', {class: 'panels wide'}, chart.figure));
     byId('pareto-note').textContent =
-      `${plural(rows.length, 'measurement')} as ${plural(chart.marks, 'mark')}: ` +
-      `${plural(chart.front, 'measurement')} on a front, each for itself, and the rest pooled where ` +
+      `${plural(shown.rows.length, 'configuration')}, by the medians of repeats, as ${plural(chart.marks, 'mark')}: ` +
+      `${plural(chart.front, 'configuration')} on a front, each for itself, and the rest pooled where ` +
         `they fall into one cell of a ` +
       `${kGrid.columns} × ${kGrid.rows} grid. Up and to the left is better. The keyboard walks along ` +
         `the fronts.`;
   };
   view.watch(draw);
   draw();
+}
+
+// A row for each configuration: its first. of(numbers) has the medians under these rows.
+function medianFigures(view, rows) {
+  const behind = new Map(view.configurations(rows).map(repeats => [repeats[0], repeats]));
+  return {rows: [...behind.keys()], repeats: row => behind.get(row),
+    of: numbers => {
+      const medians = [];
+      for (const [row, repeats] of behind) medians[row] = median(repeats.map(repeat => numbers[repeat]));
+      return medians;
+    }};
 }
 
 // The values with the most rows get a color each, all others share one.
@@ -68,8 +80,8 @@ function roomy(rows, numbers) {
   return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
 }
 
-// `titles`: {x, y, xUnit, yUnit}. Little of x and much of y is better.
-function paretoChart(view, key, groups, rates, memory, titles, container) {
+// `titles`: {x, y, xUnit, yUnit}, `repeats(row)`: the measurements behind a row. Little of x and much of y is better.
+function paretoChart(view, key, groups, rates, memory, titles, container, repeats) {
   const width = panelWidth(container, 1);
   const frame = {left: 56, right: width - 16, top: 26, bottom: 400};
   const rows = groups.flatMap(group => group.rows);
@@ -83,17 +95,17 @@ function paretoChart(view, key, groups, rates, memory, titles, container) {
   }
   const describe = (group, row) =>
     [`${group.label}: ${formatted(rates[row])} ${titles.yUnit}, ${formatted(memory[row])} ${titles.xUnit}`,
-    'on the front', ...configurationLines(view.data, row)];
+    'on the front', ...configurationLines(view.data, row), doubtText(view.data, repeats(row))].filter(Boolean);
   const clouds = groups.map(group => s('g', {opacity: .45}, group.pooled.map(cell => {
     const dot = shape(group.shape, cell.x, cell.y, Math.min(6, 2.2 + Math.log10(cell.rows.length) * 1.4),
       {fill: group.color});
     return s('g', {class: 'pooled'},
-      s('title', null, `${group.label}: ${plural(cell.rows.length, 'measurement')}`), dot);
+      s('title', null, `${group.label}: ${plural(cell.rows.length, 'configuration')}`), dot);
   })));
   const fronts = groups.map((group, index) => s('g', null,
     s('polyline', {class: 'line', stroke: group.color,
       points: stairs(group.front.map(row => [x(memory[row]), y(rates[row])]))}),
-    group.front.map((row, place) => mark(describe(group, row), [row], {'data-group': index,
+    group.front.map((row, place) => mark(describe(group, row), repeats(row), {'data-group': index,
       'data-place': place},
       shape(group.shape, x(memory[row]), y(rates[row]), 5.5, {fill: group.color, stroke: 'var(--panel)',
         'stroke-width': 1.5})))));

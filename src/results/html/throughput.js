@@ -1,11 +1,11 @@
 // Tokens per second against batch size and against sequence length: a panel per model, a line per value of
-// the other one. A mark stands for all measurements with the same x in its line.
+// the other one. A mark stands for all configurations with the same x in its line.
 
 const kMostLines = 8;
 const kMostPlaces = 40;
 const kStatistics = {
-  best: {label: 'best', of: numbers => extremes(numbers)[1]},
-  median: {label: 'median', of: median},
+  best: {label: 'best configuration', of: numbers => extremes(numbers)[1]},
+  median: {label: 'median configuration', of: median},
 };
 
 // Columns whose values make panels and lines: inputs and outcomes that vary, but not in every row.
@@ -52,8 +52,8 @@ function drawThroughput(view) {
     const rows = rates ? view.chartRows(view.validRows).filter(row => rates[row] > 0) : [];
     byId('throughput-note').textContent =
       `${plural(rows.length, 'valid measurement')} on ${view.devicesShown}. ` +
-      `A mark is the ${kStatistics[state.statistic].label} of the measurements behind it; what they ` +
-        `differ in stands in its description, ` +
+      `A mark is the ${kStatistics[state.statistic].label} behind it, each by the median of its repeats. ` +
+        `What they differ in stands in its description, ` +
       'and a whisker spans repeats of one configuration. Enter or a click lists them in the table below.';
     const charts = [['chart-batch', 'input.batch_size', 'input.model_max_length'],
       ['chart-length', 'input.model_max_length', 'input.batch_size']];
@@ -144,7 +144,8 @@ function linePoints(view, rows, xs, by) {
     a[0] - b[0]).map(([x, members]) => {
     const numbers = members.map(row => rates[row]);
     const [least, greatest] = extremes(numbers);
-    return {x, y: by.statistic(numbers), least, greatest, rows: members};
+    const medians = view.configurations(members).map(repeats => median(repeats.map(row => rates[row])));
+    return {x, y: by.statistic(medians), least, greatest, rows: members};
   });
 }
 
@@ -176,7 +177,8 @@ function rateLines(view, name, line, m, xs, xTitle, yTitle, lineLabel) {
   const behind = m.rows.length === 1 ? ['one measurement'] : [
     `${plural(m.rows.length, 'measurement')}, ${formatted(m.least)} to ${formatted(m.greatest)}`,
     m.rows.length <= 5000 ? differenceText(differing(view.data, m.rows)) : ''];
-  return [`${name}: ${formatted(m.y)} ${yTitle}`, `${xTitle} ${xs.label(m.x)}, ${lineLabel} ${line.label}`,
+  const doubt = doubtText(view.data, m.rows);
+  return [`${name}: ${formatted(m.y)} ${yTitle}${doubt ? `, ${doubt}` : ''}`, `${xTitle} ${xs.label(m.x)}, ${lineLabel} ${line.label}`,
     ...behind.filter(Boolean)];
 }
 

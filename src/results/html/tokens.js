@@ -25,37 +25,40 @@ function drawTokens(view, prices) {
   draw();
 }
 
-// A row for each model, experiment and length: that with the highest rate of a device.
+// For each model, experiment and length the configuration with the highest rate of a device.
 function fastest(view) {
   const {data} = view;
   if (!view.rateNumbers) return [];
   const valid = [...view.validRows].filter(row => view.rateNumbers[row] > 0);
   return [...grouped(valid, row => answerKey(data, row))].sort(mostFirst).slice(0, kMostBars)
     .sort((a, b) => ordered(a[0], b[0]))
-    .map(([name, rows]) => ({name, row: rows.reduce((a, b) =>
-      ratePerDevice(view, b) > ratePerDevice(view, a) ? b : a)}));
+    .map(([name, rows]) => {
+      const rate = repeats => median(repeats.map(row => ratePerDevice(view, row)));
+      return {name, repeats: view.configurations(rows).reduce((a, b) => rate(b) > rate(a) ? b : a)};
+    });
 }
 
-// {title, unit, parts: row -> [{label, value}]}, of which some row has a value.
+// {title, unit, parts: repeats -> [{label, value}]}, of which some configuration has a value: the median.
 function barPanels(view, rows) {
   const {data} = view;
   const tokens = row => data.number('extra.dataset_tokens', row);
-  const one = value => row => [{label: '', value: value(row)}];
+  const part = (label, value) => repeats => ({label, value: median(repeats.map(value))});
+  const one = value => repeats => [part('', value)(repeats)];
   const panels = [
     {title: 'Energy', unit: 'Wh per million dataset tokens',
       parts: one(row => measuredJoules(data, row) / 3600 / tokens(row) * 1e6)},
     {title: 'Model FLOPs utilization', unit: '% of the peak',
       parts: one(row => 100 * data.number('extra.mfu', row))},
-    {title: 'Where a step goes', unit: 's per step', parts: row => kPhases.map(label =>
-      ({label, value: data.number(`extra.${label}_seconds`, row)}))},
+    {title: 'Where a step goes', unit: 's per step', parts: repeats => kPhases.map(label =>
+      part(label, row => data.number(`extra.${label}_seconds`, row))(repeats))},
     {title: 'Loss at the last step', unit: 'mean over its tokens',
       parts: one(row => data.number('extra.loss_last', row))},
   ];
-  return panels.filter(panel => rows.some(({row}) => panel.parts(row).some(part => part.value > 0)));
+  return panels.filter(panel => rows.some(({repeats}) => panel.parts(repeats).some(({value}) => value > 0)));
 }
 
 function barPanel(view, rows, panel, width) {
-  const bars = rows.map(({name, row}) => ({name, row, parts: panel.parts(row).filter(p => p.value > 0)}))
+  const bars = rows.map(({name, repeats}) => ({name, repeats, parts: panel.parts(repeats).filter(p => p.value > 0)}))
     .filter(bar => bar.parts.length > 0);
   const whole = bar => bar.parts.reduce((sum, part) => sum + part.value, 0);
   const tall = 34;
@@ -68,8 +71,8 @@ function barPanel(view, rows, panel, width) {
     let at = 0;
     const lines = [`${bar.name}: ${formatted(whole(bar))} ${panel.unit}`,
       ...(labels.length > 1 ? bar.parts.map(part => `${part.label} ${formatted(part.value)}`) : []),
-      ...configurationLines(view.data, bar.row)];
-    return mark(lines, [bar.row], {'data-group': 0, 'data-place': place},
+      ...configurationLines(view.data, bar.repeats[0])];
+    return mark(lines, bar.repeats, {'data-group': 0, 'data-place': place},
       s('text', {x: frame.left, y: top + 11}, bar.name),
       bar.parts.map(part => {
         const from = x(at);
@@ -104,10 +107,12 @@ function drawCostAgainstTime(view, prices) {
   }
   const hours = Float64Array.from({length: data.rows}, (_, row) => 1e9 / whole(row) / 3600);
   const bought = Float64Array.from(cost, usd => 1 / usd);
-  const chart = paretoChart(view, 'input.model_name', colorGroups(data, rows, 'input.model_name'), bought, hours,
+  const shown = medianFigures(view, rows);
+  const chart = paretoChart(view, 'input.model_name', colorGroups(data, shown.rows, 'input.model_name'),
+    shown.of(bought), shown.of(hours),
     {x: `hours for a billion ${prices.counted}`, y: `million ${prices.counted} for a USD`, xUnit: 'h',
-      yUnit: `million ${prices.counted} for a USD`}, container);
+      yUnit: `million ${prices.counted} for a USD`}, container, shown.repeats);
   container.replaceChildren(h('div', {class: 'panels wide'}, chart.figure));
-  byId('cost-note').textContent = `${plural(rows.length, 'measurement')} on devices with a price. Up and to the ` +
+  byId('cost-note').textContent = `${plural(shown.rows.length, 'configuration')} on devices with a price, by the medians of repeats. Up and to the ` +
     `left is better: a front has what nothing beats in both.`;
 }

@@ -59,11 +59,27 @@ class View {
   }
 
   get rateNumbers() { return this.data.column(`measured.${this.rate}`)?.numbers; }
+  // What is shown of one figure of repeats is their median.
+  configurations(rows) {
+    return [...grouped(rows, row => this.data.text('derived.key', row)).values()];
+  }
+
+  // How far repeats of what is shown lie apart.
+  get spread() {
+    const rates = this.rateNumbers;
+    if (this.spreadOf !== rates) {
+      this.spreadOf = rates;
+      this.spread_ = runSpread(this.configurations(this.validRows).map(repeats => repeats.map(row => rates[row])));
+    }
+    return this.spread_;
+  }
+
   get filtered() { return this.filters.size > 0 || this.search !== ''; }
 
   update() {
     this.rows = this.passing();
     this.validRows = this.validOf(this.rows);
+    this.spreadOf = undefined;
   }
 
   // Of `rows` those on the devices that the charts show.
