@@ -17,7 +17,8 @@ namespace sftbench {
 namespace {
 
 // Seconds of a ring over the group: each rank sends `bytes`, hop by hop. A ring enters and leaves a
-// node once for each of its ranks, side by side, so that their links to other nodes add up.
+// node once for each of its ranks, side by side, so that their links to other nodes add up. A bus that
+// GPUs share is no less loaded where some of them stand in another node: what leaves takes it, too.
 double ring_seconds(const GroupShape& group, double bytes, double passes,
                     const MachineModel& machine, const LinkModel& link) {
   if (group.ranks < 2) return 0;
@@ -26,7 +27,7 @@ double ring_seconds(const GroupShape& group, double bytes, double passes,
   const double latency_s = passes * (inside * link.latency_s + between * machine.between.latency_s);
   const double local = static_cast<double>(group.ranks) / static_cast<double>(group.nodes);
   double bytes_per_s =
-      group.ranks > group.nodes ? link.bytes_per_s_of(local) : machine.between.bytes_per_s;
+      group.ranks > group.nodes ? link.bytes_per_s_of(group.ranks) : machine.between.bytes_per_s;
   if (group.nodes > 1) bytes_per_s = std::min(bytes_per_s, local * machine.between.bytes_per_s);
   return latency_s + bytes / bytes_per_s;
 }

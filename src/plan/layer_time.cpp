@@ -18,6 +18,13 @@ constexpr double kPassBytes = 2;     // of a bfloat16 value
 constexpr double kDequantizedBytes = 0.5 + 2 * kPassBytes;
 constexpr double kCastBytes = 6;  // of a float32 weight that autocast reads and writes as bfloat16
 
+// Attention without tiles multiplies what the mask hides, too. It writes and reads each score in 16 bit as
+// the product leaves it, scaled and masked, in 32 bit through the softmax, and in 16 bit to the second
+// product; backward the gradients of the same.
+constexpr double kMaskedShare = 2, kProductBackward = 2;
+constexpr double kScoreBytesForward = 2 + 4 + 4 + 6 + 6 + 2,
+                 kScoreBytesBackward = 2 + 8 + 6 + 4 + 4;
+
 constexpr double kAdapterUnits = 2;  // its two matrices
 
 class LayerClock {
@@ -36,11 +43,16 @@ class LayerClock {
     PassSeconds device = products();
     const double last_product = work_.last_product * 2 * rows_ / rate_of_weights();
     const double scan = work_.scan_flops / machine_.flops_per_s;
-    const double attention = work_.attention_flops / attention_rate();
+    const bool tiled = work_.scores == 0;
+    const double attention = tiled ? work_.attention_flops / attention_rate()
+                                   : kMaskedShare * work_.attention_flops / machine_.flops_per_s;
     device.forward += attention + scan;
-    device.backward += kAttentionBackward * attention + kScanBackward * scan;
-    device.forward += weight_seconds() + elements(forward_bytes());
-    device.backward += weight_seconds() + elements(backward_bytes());
+    device.backward +=
+        (tiled ? kAttentionBackward : kProductBackward) * attention + kScanBackward * scan;
+    device.forward +=
+        weight_seconds() + elements(forward_bytes() + work_.scores * kScoreBytesForward);
+    device.backward +=
+        weight_seconds() + elements(backward_bytes() + work_.scores * kScoreBytesBackward);
     if (work_.layer_flops.recomputed > 0) {
       const bool some_products =
           recompute == Recompute::kTorchEveryOtherProduct ||

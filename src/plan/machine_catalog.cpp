@@ -114,7 +114,10 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
     unknown(gpu->name + " is not in config/machines.yaml", "a GPU that is");
   }
   const std::optional<double> peak = gpu->peak_flops(dtype);
-  if (!peak) unknown(gpu->name + " has no peak for " + dtype, "another torch_dtype");
+  if (!peak) {
+    throw RunError(ReasonCode::kUnsupported,
+                   gpu->name + " has no peak for " + dtype + "; another torch_dtype works");
+  }
   // What float8 does not multiply is computed as under bfloat16.
   const bool is_fp8 = dtype == row_of(Autocast::kFp8).computes_in;
   const double rest =

@@ -197,7 +197,7 @@ ModelSource from_files(const std::string& name, const std::string& format, Place
 }
 
 [[noreturn]] void no_architecture(const std::string& name, const PlaceSearch& search,
-                                  const ModelFacts* facts, const ModelCatalog& models) {
+                                  const ModelFacts* facts) {
   if (facts != nullptr) {
     throw RunError(ReasonCode::kWeights,
                    "the architecture of " + name +
@@ -209,11 +209,6 @@ ModelSource from_files(const std::string& name, const std::string& format, Place
   std::vector<std::string> ways;
   if (const std::string command = search.fetch_command(); !command.empty())
     ways.push_back("fetch it: " + command);
-  const NearModel near = models.near(name);
-  if (near.same_one || near.same_shapes) {
-    ways.push_back("take " + near.name + " of `sftbench models`" +
-                   (near.same_shapes ? ", whose tensors have the same shapes" : ""));
-  }
   ways.emplace_back("name a folder that has it: --model DIR, or model_map in --config");
   throw RunError(ReasonCode::kWeights,
                  name +
@@ -225,6 +220,10 @@ ModelSource from_files(const std::string& name, const std::string& format, Place
 ModelSource from_architecture(const std::string& name, PlaceSearch search, const ModelFacts* facts,
                               bool mapped, const ModelCatalog& models) {
   const std::optional<fs::path> folder = search.find(false);
+  // meta-llama/Llama-3.1-8B is llama3.1-8b, and another model may have its shapes.
+  if (const NearModel near = models.near(name);
+      facts == nullptr && !folder && (near.same_one || near.same_shapes))
+    facts = models.find(near.name);
   ModelSource source;
   source.name = name;
   if (folder && (mapped || facts == nullptr || facts->hf_config.is_null())) {
@@ -232,7 +231,7 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
   } else if (facts != nullptr && !facts->hf_config.is_null()) {
     source.hf_config = facts->hf_config;
   } else {
-    no_architecture(name, search, facts, models);
+    no_architecture(name, search, facts);
   }
   std::error_code error;
   if (folder && fs::exists(*folder / "tokenizer.json", error))

@@ -304,6 +304,33 @@ TEST(CostModelTest, ALinkToOtherNodesIsSharedByTheRingsOfANode) {
   EXPECT_NEAR(seconds(2), bytes / 80e9 + 33 * (14e-6 + 1e-5), 1e-9);
 }
 
+// L40S: on twice the nodes a run took less time once, because fewer ranks shared a bus.
+TEST(CostModelTest, ASharedBusIsNoFasterWhereItsRanksStandInSeveralNodes) {
+  MachineModel shared = machine();
+  shared.inside.shared = true;
+  const auto seconds = [&](int64_t nodes) {
+    return predict_step(llama("FULL_SHARD", 8, nodes), shared).step_s;
+  };
+  EXPECT_GE(seconds(2), seconds(1));
+  EXPECT_GE(seconds(4), seconds(2));
+}
+
+// Scores are as many as the square of a row's length, and each is written and read several times.
+TEST(CostModelTest, AttentionWithoutTilesTakesTimeForItsScores) {
+  MachineModel with_elements = machine();
+  with_elements.element_bytes_per_s = 1e12;
+  const auto more_s = [&](int64_t length) {
+    TrainingJob tiled = llama("DDP", 1);
+    tiled.data.model_max_length = length;
+    TrainingJob eager = tiled;
+    eager.kernels.flash_attention = false;
+    return predict_step(eager, with_elements).compute_s -
+           predict_step(tiled, with_elements).compute_s;
+  };
+  EXPECT_GT(more_s(1024), 0);
+  EXPECT_NEAR(more_s(4096) / more_s(1024), 16, 0.1);
+}
+
 // Layers of hybrids differ, and count as their mean.
 TEST(CostModelTest, EveryModelOfTheCatalogHasItsParametersAndTakesTime) {
   for (const ModelFacts& model : Catalog::shipped().models.models()) {
@@ -519,12 +546,18 @@ TEST(MachineCatalogTest, ErrorsNameFileKeyAndWhatWasFound) {
   std::filesystem::remove(path);
 }
 
-TEST(MachineCatalogTest, AGpuThatIsNotKnownOrHasNoSuchUnitIsAnInputError) {
+// An entity of a space may name a GPU that cannot compute so, and the others are predicted.
+TEST(MachineCatalogTest, AnUnknownGpuIsWrongInputAndOneWithoutTheDtypeUnsupported) {
   const GpuCatalog& gpus = Catalog::shipped().gpus;
   const MachineCatalog machines =
       MachineCatalog::read((resource_directory() / "config" / "machines.yaml").string(), gpus);
   EXPECT_THROW(machine_of("NVIDIA-H1000", "bfloat16", gpus, machines), InputError);
-  EXPECT_THROW(machine_of("Tesla-T4", "bfloat16", gpus, machines), InputError);
+  try {
+    machine_of("Tesla-T4", "bfloat16", gpus, machines);
+    ADD_FAILURE() << "a T4 has no bfloat16";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
+  }
 }
 
 }  // namespace SFTBENCH_FILE
