@@ -60,7 +60,7 @@ def question(row, gpus, known):
     return {"model": row["model"], "twin": row["twin"], "config": known["config"], "exact": known["parameters"],
             "parameters": known["parameters"] or parameters_of(known["config"]), "gpu": row["gpu"], "gib": gpu["memory_GiB"],
             "flops_per_s": 1e12 * (gpu["bfloat16_TFLOP/s"] or gpu["float16_TFLOP/s"]), "mixed": mixed, "method": method,
-            "targets": LINEAR if re.search("all-linear|w1|\\*|mlp", row["targets"]) else row["targets"].split(), "rank": rank,
+            "targets": LINEAR if re.search("all-linear|w1|\\*", row["targets"]) else row["targets"].split(), "rank": rank,
             "gpus": count, "nodes": nodes, "batch": batch, "accumulation": accumulation, "length": length,
             "dtype": "float32" if mixed else row["precision"].partition(" ")[0] or "bfloat16", "strategy": row["strategy"],
             "eager": row["attention"] == "eager", "optimizer": row["optimizer"] or "AdamW",
@@ -160,6 +160,7 @@ def main():
         for row in csv.DictReader(open(published.HERE / "published.csv")):
             plain = re.sub("^unsloth/|-bnb-4bit$|-unsloth", "", row["model"]).lower()
             shapes = re.sub(".*/|-chat$|-instruct$", "", row["model"].lower())  # of the same shapes
+            row["targets"] = "all-linear" if "mlp" in row["targets"] else row["targets"]  # litgpt's, whose head has an adapter too
             row |= {"asked": "", "twin": shapes if known(shapes) else next(
                 (model for hub_id, model in hub.items() if plain in (hub_id, hub_id.split("/")[-1])), shapes)}
             rows.append((row, question(row, gpus, known(row["twin"])), *ours(row, command, gpus, {*hub.values(), *own})))
