@@ -65,6 +65,11 @@ std::vector<Candidate> candidates(const TrainingJob& job) {
     all.push_back({{{"optim", "adamw_bnb_8bit"}}, false});
     all.push_back({{{kExperiment, "finetune_lora_benchmark-v1.0.0"}}, false});
   }
+  if (job.tuning == TuningMethod::kLora) {
+    all.push_back(
+        {{{kExperiment, "finetune_gptq-lora_benchmark-v1.0.0"}, {"torch_dtype", "float16"}},
+         false});
+  }
   if (job.data.model_max_length >= 2 * kShortest)
     all.push_back({{{"model_max_length", job.data.model_max_length / 2}}, false});
   return all;
@@ -120,6 +125,12 @@ std::optional<MemorySwitch> tried(const MeasurementRequest& request, const Predi
   }
 }
 
+// What trains the same on the same GPUs comes first, then what takes more GPUs, then what trains otherwise.
+int rank_of(const MemorySwitch& one) {
+  if (!one.trains_alike) return 2;
+  return one.changes.contains("number_gpus") ? 1 : 0;
+}
+
 Json joined(const std::vector<MemorySwitch>& switches) {
   Json changes = Json::object();
   for (const MemorySwitch& one : switches) changes.update(one.changes);
@@ -148,7 +159,7 @@ std::vector<MemorySwitch> memory_switches(const MeasurementRequest& request, con
   }
   std::stable_sort(switches.begin(), switches.end(),
                    [](const MemorySwitch& a, const MemorySwitch& b) {
-                     if (a.trains_alike != b.trains_alike) return a.trains_alike;
+                     if (rank_of(a) != rank_of(b)) return rank_of(a) < rank_of(b);
                      if (a.time_factor && b.time_factor) return *a.time_factor < *b.time_factor;
                      return a.time_factor.has_value() && !b.time_factor.has_value();
                    });
@@ -159,6 +170,9 @@ std::optional<MemorySwitch> enough_switches(const MeasurementRequest& request,
                                             const Prediction& now,
                                             const std::vector<MemorySwitch>& switches,
                                             Oracle& oracle) {
+  for (const MemorySwitch& one : switches) {
+    if (rank_of(one) == 0 && one.prediction.fit == Fit::kFits) return one;
+  }
   std::vector<MemorySwitch> taken;
   std::optional<MemorySwitch> together;
   const auto try_all = [&](const std::vector<MemorySwitch>& some) {

@@ -304,6 +304,26 @@ TEST(PredictTest, NamesWhatMakesItFit) {
   EXPECT_FALSE(with(json["to_fit"]["changes"]).contains("less_memory"));
 }
 
+// Somebody with one GPU hears first what needs no other, and that 4 bits would do.
+TEST(PredictTest, OneSwitchThatIsEnoughComesBeforeMoreGpus) {
+  const Json json = Json::parse(output_of_words(
+      {"predict", "--format", "json", "--experiment", "finetune_lora_benchmark-v1.0.0", "--stack",
+       "transformers", "--set", "model_name=llama3.1-8b", "--set", "number_gpus=1", "--set",
+       "gpu_model=RTX-3090", "--set", "batch_size=8", "--set", "model_max_length=2048", "--set",
+       "gradient_accumulation_steps=1"}));
+  ASSERT_EQ(json["verdict"], "oom");
+  EXPECT_EQ(json["to_fit"]["changes"],
+            Json({{"batch_size", 1}, {"gradient_accumulation_steps", 8}}));
+  std::vector<bool> more_gpus;
+  std::set<std::string> experiments;
+  for (const Json& one : json["less_memory"]) {
+    more_gpus.push_back(one["changes"].contains("number_gpus") || !one["trains_alike"]);
+    experiments.insert(one["changes"].value("experiment", ""));
+  }
+  EXPECT_TRUE(std::is_sorted(more_gpus.begin(), more_gpus.end())) << json["less_memory"];
+  EXPECT_EQ(experiments.count("finetune_gptq-lora_benchmark-v1.0.0"), 1u);
+}
+
 TEST(PredictTest, SaysWhereNoSwitchIsEnough) {
   const std::string out = output_of_words(
       {"predict", "--experiment", "finetune_lora_benchmark-v1.0.0", "--set",
