@@ -1,0 +1,1 @@
+"""ado's actuator SFTTrainer, with the program sftbench."""
