@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 README_LINES = 180
-FOLDERS = "src include tests bench config experiments datasets docs cmake .ci".split()
+FOLDERS = "src include tests bench config experiments datasets docs cmake integrations .ci".split()
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 
 
@@ -85,7 +85,7 @@ def main():
     docs = sorted((root / "docs").rglob("*.md"))
     found = [problem for page in [readme, *docs] for problem in problems(root, page)]
     others = [root / "tests/documented_commands.md"]
-    others += [root / folder / "README.md" for folder in ("experiments/launch", "datasets", "bench/gpu")]
+    others += [root / folder / "README.md" for folder in ("experiments/launch", "datasets", "bench/gpu", "integrations/ado")]
     for page in others + sorted((root / "bench/results").glob("*.md")):
         found += problems(root, page)
     text = readme.read_text(encoding="utf-8")

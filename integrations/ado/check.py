@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ado_sftbench import program
@@ -46,28 +47,31 @@ def files(folder):
     return sorted(path.name.split(".", 1)[1] for path in Path(folder).glob("*/*.json*"))
 
 
+def alive(process):
+    """Whom nobody waits for stays as a zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def soon(answer, what):
+    """The first answer that is something."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if found := answer():
+            return found
+        time.sleep(0.02)
+    sys.exit(f"check.py: {what}")
+
+
 def measuring(folder):
     """The process that measures in the folder, as soon as it does."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    def answer():
         for lock in Path(folder).glob("*/*.lock"):
-            if list(lock.parent.glob("*.growing.log")) and (number := re.search(r"process (\d+)", lock.read_text())):
+            number = re.search(r"process (\d+)", lock.read_text())
+            if number and list(lock.parent.glob("*.growing.log")) and alive(number[1]):
                 return int(number[1])
-        time.sleep(0.02)
-    sys.exit("check.py: nothing is measured")
-
-
-def gone(process):
-    """Whether it ends. Whom nobody waits for stays as a zombie."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
+    return soon(answer, "nothing is measured")
 
 
 def check(folder):
@@ -94,12 +98,18 @@ def check(folder):
     said = refusal(other, folder, SLOW)
     killer.join()
     expect("SIGKILL" in said, f"of a kill it says: {said}")
-    child = subprocess.Popen([sys.executable, __file__, program.os.environ["SFTBENCH_PROGRAM"], folder])
+    child = subprocess.Popen([sys.executable, __file__, os.environ["SFTBENCH_PROGRAM"], folder])
     process = measuring(folder)
     child.kill()
     child.wait()
-    expect(gone(process), "the program goes on, and nobody waits for it")
+    soon(lambda: not alive(process), "the program goes on, and nobody waits for it")
     expect(program.measure(other, folder, SIMULATED)["status"] == "valid", "kills leave no way on")
+
+    third_space = space(flash_attn=False, gradient_checkpointing=False)
+    slowish = [*SIMULATED, "--simulate", "startup_s=1"]
+    with ThreadPoolExecutor(2) as two:
+        found = list(two.map(lambda _: program.measure(third_space, folder, slowish)["checksum"], range(2)))
+    expect(found[0] == found[1], "two that ask at the same moment measure twice")
 
     invalid = program.measure(space(2), folder, SIMULATED)
     expect(invalid["status"] == "invalid" and invalid["measured"] == {"is_valid": 0}, "the entity is not invalid")

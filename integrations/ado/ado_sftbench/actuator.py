@@ -35,6 +35,7 @@ def refuse_two_of_a_name():
 
 
 refuse_two_of_a_name()
+measure_on_node = ray.remote(max_retries=0)(program.measure)  # ado counts retries
 
 
 class Parameters(GenericActuatorParameters):
@@ -163,8 +164,9 @@ class SFTTrainer(ActuatorBase):
             answer = ValidMeasurementResult(entityIdentifier=entity.identifier, measurements=measured, metadata=kept)
             status = MeasurementRequestStateEnum.SUCCESS
         except Exception as error:  # whatever it is, ado keeps the reason and may ask again
-            self.log.warning("%s: %s", entity.identifier, error)
-            answer = InvalidMeasurementResult(entityIdentifier=entity.identifier, reason=str(error),
+            reason = str(getattr(error, "cause", None) or error)  # Ray's own text is a traceback
+            self.log.warning("%s: %s", entity.identifier, reason)
+            answer = InvalidMeasurementResult(entityIdentifier=entity.identifier, reason=reason or repr(error),
                                               experimentReference=request.experimentReference)
             status = MeasurementRequestStateEnum.FAILED
         request.status = status
@@ -176,9 +178,9 @@ class SFTTrainer(ActuatorBase):
         folder, options = parameters.pop("results"), parameters.pop("options")
         known = [result.metadata.get("checksum") for result in entity.measurement_results]
         wanted = resources_for(experiment.propertyValuesFromEntity(entity))
-        measure = ray.remote(max_retries=0, **wanted)(program.measure)
-        arguments = (space_of(entity, reference, parameters), folder, options, known)
+        measure = functools.partial(measure_on_node.options(**wanted).remote,
+                                    space_of(entity, reference, parameters), folder, options, known)
         if wanted["num_gpus"]:
-            return await measure.remote(*arguments)
+            return await measure()
         async with self._cores:
-            return await measure.remote(*arguments)
+            return await measure()

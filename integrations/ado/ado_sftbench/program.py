@@ -88,10 +88,11 @@ def measure(space, folder, options=(), known=()):
     place.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(space, indent=1) + "\n", encoding="utf-8")
     ended, said = ask("sweep", str(kept), "-o", str(folder), *options, "--repeats", str(len(there) + 1), *quiet)
-    for result in reversed(_results(place, key) if ended else []):
-        if result["checksum"] in known:
-            continue
+    fresh = [result for result in _results(place, key) if result["checksum"] not in known] if ended else []
+    for result in fresh:
         if result["status"] in SETTLED:
             return result
-        raise ProgramError(f"{result['reason']['code']}: {result['reason']['message']}; {result['file']}")
+    if fresh:
+        reason = fresh[-1]["reason"]
+        said = f"{reason['code']}: {reason['message']}; {fresh[-1]['file']}"
     raise ProgramError(said or f"there is no result in {place}")
