@@ -33,6 +33,9 @@ pip download --no-deps -d "$work/download" ado-core ado-sfttrainer || cannot "Py
 pip install "$here" || fail "cannot install ado-sftbench"
 pip install --no-deps --target "$work/sfttrainer" "$work"/download/ado_sfttrainer-* || fail "cannot install ado-sfttrainer"
 
+version=$("$venv/bin/python" -c 'from importlib.metadata import version; print(version("ado-sftbench"))')
+[[ "$("$REAL" --version)" == "sftbench $version "* ]] || fail "the package is of version $version, the program is not"
+
 export REAL work HOME=$work/home RAY_USAGE_STATS_ENABLED=0 RAY_raylet_start_wait_time_s=600 SFTBENCH_PROGRAM=$work/sftbench
 unset XDG_CONFIG_HOME XDG_DATA_HOME RAY_ADDRESS
 mkdir -p "$HOME" "$work/ray"
@@ -93,8 +96,8 @@ sed 's/singleMeasurement: true/singleMeasurement: false/' walk.yaml >again.yaml
 
 # What a reader types, with what happens behind it.
 say() { printf '\n$ %s\n' "$*"; }
-walk() {  # FILE WHAT-HAPPENS STATUS
-  say "ado create operation -f $1 --use-latest space --use-latest actuatorconfiguration      # $2"
+walk() {  # FILE PLAN STATUS WORDS
+  say "ado create operation -f $1 --use-latest space --use-latest actuatorconfiguration      # $4"
   echo "$2" >plan
   local status=0
   env RAY_TMPDIR="$work/ray" ado create operation -f "$1" --use-latest space --use-latest actuatorconfiguration >log 2>&1 &
@@ -149,7 +152,7 @@ ado create actuatorconfiguration -f actuator.yaml 2>&1 | tee log
 say "ado create space -f space.yaml --new-sample-store"
 ado create space -f space.yaml --new-sample-store 2>&1 | tee log | grep Success || fail "there is no space"
 
-walk walk.yaml "4 program" 0
+walk walk.yaml "4 program" 0 "the program is killed within its last measurement"
 look started=4 files=3 valid=1 invalid=2
 ado show trace operation --use-latest --unroll-entities -o yaml >trace 2>/dev/null
 python3 - <<'END'
@@ -167,19 +170,19 @@ if len(reasons) != 4 or any((word or "") not in (reason or "") for word, reason 
     raise SystemExit(f"session.sh: expected reasons with {expected}")
 END
 
-walk walk.yaml "5 ado-within" 137
+walk walk.yaml "5 ado-within" 137 "ado is killed within that measurement"
 look started=5 files=3 valid=1 invalid=2
 
-walk walk.yaml "6 ado-behind" 137
+walk walk.yaml "6 ado-behind" 137 "ado is killed behind it, before it stores the result"
 look started=6 files=4 valid=1 invalid=2
 
-walk walk.yaml "0 nothing" 0
+walk walk.yaml "0 nothing" 0 "nothing is measured: what ado lacks is in the folder"
 look started=6 files=4 valid=2 invalid=2
 say "sftbench report results --format csv --aggregate list"
 "$REAL" report results --format csv --aggregate list 2>/dev/null >own.csv
 cmp own.csv measurements.csv || fail "ado's table is not the program's"
 echo "  is what ado shows, byte for byte"
 
-walk again.yaml "0 nothing" 0
+walk again.yaml "0 nothing" 0 "singleMeasurement: false"
 look started=8 files=6 valid=2 invalid=2
 echo "session.sh: fine, $SECONDS s"

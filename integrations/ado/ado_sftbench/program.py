@@ -35,7 +35,7 @@ def ask(*arguments):
                            " environment variable SFTBENCH_PROGRAM") from error
     said = " ".join(ended.stderr.split())
     if ended.returncode < 0:
-        said = f"{program} was ended by {signal.Signals(-ended.returncode).name}; measure again. {said}"
+        said = f"{program} was ended by {signal.Signals(-ended.returncode).name}; measure again. {said}".strip()
     try:
         return json.loads(ended.stdout), said
     except ValueError:
