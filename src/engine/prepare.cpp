@@ -102,8 +102,12 @@ void require_invocation_fits(const TrainingJob& job) {
 std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& tokenizer) {
   TuningOptions options;
   options.seed = job.seed;
-  options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules,
-                  invocation_of(job, tokenizer)};
+  options.lora = {job.lora.rank,
+                  job.lora.alpha,
+                  job.lora.dropout,
+                  job.lora.target_modules,
+                  invocation_of(job, tokenizer),
+                  job.lora.use_rslora};
   options.prompt.virtual_tokens = job.prompt.virtual_tokens;
   if (job.tuning == TuningMethod::kPrompt) {
     require_prompt_per_row(row_of(job.data.padding));

@@ -244,7 +244,8 @@ class Resolver : RequestReader {
             .alpha = inputs_.at("lora_alpha").get<double>(),
             .dropout = number("lora_dropout"),
             .target_modules = listed_targets(*this),
-            .invocation_string = invocation_string()};
+            .invocation_string = invocation_string(),
+            .use_rslora = argument("use_rslora").get<bool>()};
   }
 
   PromptPlan prompt() const {

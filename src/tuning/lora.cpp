@@ -26,6 +26,11 @@ bool ends_one_of(const std::vector<std::string>& modules, const std::string& end
   });
 }
 
+double scale_of(const LoraOptions& options) {
+  const auto rank = static_cast<double>(options.rank);
+  return options.alpha / (options.rank_stabilized ? std::sqrt(rank) : rank);
+}
+
 // The adapters of the linears of one group that have one.
 class LoraAdapter : public Adapter {
  public:
@@ -38,7 +43,7 @@ class LoraAdapter : public Adapter {
   LoraAdapter(std::vector<Member> members, const LoraOptions& options, uint64_t stream,
               const ForwardPass& pass)
       : members_(std::move(members)),
-        scale_(options.alpha / static_cast<double>(options.rank)),
+        scale_(scale_of(options)),
         dropout_(options.dropout),
         stream_(stream),
         pass_(pass) {}
@@ -146,7 +151,8 @@ class LoraTuning : public Tuning {
                    {"target_modules", adapted_names(model)},
                    {"bias", "none"},
                    {"fan_in_fan_out", false},
-                   {"init_lora_weights", true}};
+                   {"init_lora_weights", true},
+                   {"use_rslora", options_.rank_stabilized}};
     if (!options_.invocation.empty()) config["alora_invocation_tokens"] = options_.invocation;
     return config;
   }

@@ -127,6 +127,16 @@ INSTANTIATE_TEST_SUITE_P(Cases, AdapterTrainingVariants,
                            return name;
                          });
 
+// peft's use_rslora divides by the root of the rank: the golden run's scale, from another alpha.
+TEST(AdapterTraining, RankStabilizedAdaptersAreScaledByTheRootOfTheRank) {
+  const Json golden = golden_of("llama-lora_qv");
+  TrainingJob job = adapter_job("llama-lora_qv");
+  ASSERT_GT(job.lora.rank, 1);
+  job.lora.use_rslora = true;
+  job.lora.alpha /= std::sqrt(static_cast<double>(job.lora.rank));
+  expect_losses(AdapterRun(job, "llama-lora_qv").recorder, golden, tolerance_of(golden));
+}
+
 TEST(AdapterTraining, DropoutGivesTheSameLossesWithEveryKindOfCheckpointing) {
   TrainingJob job = adapter_job("llama-lora_all");
   job.lora.dropout = 0.2;

@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
         "warmup_steps=9", "offload_optimizer=true", "offload_activations=true",
         "offload_params=true", "mlp_tiles=4", "step_graph=true", "seed=7", "tf32=true",
         "response_template=None", "pretokenized=true", "data_formatter_template={{a}}\\n### {{b}}",
-        "lora_dropout=0.25", "alora_invocation_string=\\n### Act:"),
+        "lora_dropout=0.25", "use_rslora=true", "alora_invocation_string=\\n### Act:"),
     [](const auto& test) {
       const std::string text = test.param;
       return text.substr(0, text.find('='));

@@ -148,6 +148,7 @@ struct LoraPlan {
       target_modules;  // names of linears or their ends; "all-linear": all of them
   // Activated LoRA: text from whose last occurrence on, in each entry, adapters act. Empty: they act everywhere.
   std::string invocation_string = {};
+  bool use_rslora = false;  // what adapters add is multiplied by alpha / sqrt(rank)
 };
 
 // Virtual tokens of tuning "pt" (peft's PromptTuningConfig).

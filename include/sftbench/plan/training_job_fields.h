@@ -144,6 +144,7 @@ void fields(Visitor& visitor, LoraPlan& plan) {
   visitor("dropout", plan.dropout, kDerived, kFraction);
   visitor("target_modules", plan.target_modules, kDerived);
   visitor("invocation_string", plan.invocation_string, kDerived);
+  visitor("use_rslora", plan.use_rslora, kDerived);
 }
 
 template <typename Visitor>

@@ -23,6 +23,8 @@ struct LoraOptions {
   std::vector<std::string> target_modules;
   // Activated LoRA: tokens from whose last occurrence on adapters act. Empty: they act everywhere.
   std::vector<int32_t> invocation = {};
+  bool rank_stabilized =
+      false;  // scaled by alpha / sqrt(rank) (peft's use_rslora, arXiv 2312.03732)
 };
 
 // Prompt tuning as peft's PromptTuningConfig.
