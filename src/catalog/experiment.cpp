@@ -151,6 +151,7 @@ class ExperimentReader {
     if (spec.values_from == "gpus") spec.values = gpus_;
     spec.length = fields.integer("length", Presence::kOptional).value_or(0);
     spec.range = range(fields, node, identifier);
+    spec.zero_is_invalid = fields.boolean("zero_is_invalid", false);
     spec.unit = fields.text("unit", Presence::kOptional);
     spec.help = fields.text("help");
     const bool fixed = section == "arguments" && fixed_.contains(identifier);

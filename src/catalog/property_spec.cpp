@@ -43,7 +43,7 @@ std::optional<Json> accept_number(const PropertySpec& spec, const YamlNode& foun
   const double value = number->get<double>();
   if (!std::isfinite(value)) return std::nullopt;
   if (spec.kind == PropertyKind::kInteger && value != std::floor(value)) return std::nullopt;
-  if (spec.range) {
+  if (spec.range && !(spec.zero_is_invalid && value == 0)) {
     if (value < spec.range->lower || value >= spec.range->upper) return std::nullopt;
     if (spec.range->interval == 0) return number;
     const double steps = (value - spec.range->lower) / spec.range->interval;

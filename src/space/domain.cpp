@@ -151,7 +151,7 @@ class DomainReader {
 
   // The documents have rules 3 and 4 for them, which ado's own domains do not let a space reach.
   void note_zeros(const Dimension& dimension) {
-    if (accepts_.identifier != "batch_size" && accepts_.identifier != "number_nodes") return;
+    if (!accepts_.zero_is_invalid) return;
     for (int64_t i = 0; i < dimension.size(); ++i) {
       if (accepts_.canonical(dimension.value(i)) != 0) continue;
       diagnostics_.warning(node_.line, path_, "0 is invalid here, and ado would refuse the space",

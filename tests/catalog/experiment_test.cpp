@@ -302,7 +302,7 @@ measured: []
             "FILE:8: optional.b.defualt: unknown key; expected one of kind, nullable, open, "
             "escaped, one_line, "
             "without_effect, numbered, values, values_from, length, "
-            "range, interval, unit, help, default; did you mean 'default'?\n"
+            "range, interval, zero_is_invalid, unit, help, default; did you mean 'default'?\n"
             "FILE:9: a: described twice");
 }
 

@@ -97,7 +97,7 @@ TEST(ExperimentsTest, ListsAndDescribes) {
               HasSubstr("finetune_full_benchmark-v1.0.0       full              4        30"));
   const std::string full = output_of({"experiments", "finetune_full_benchmark-v1.0.0"});
   EXPECT_THAT(full, HasSubstr("\nRequired properties\n  model_name "));
-  EXPECT_THAT(full, HasSubstr("an integer from 0 to 4096 [entries]"));
+  EXPECT_THAT(full, HasSubstr("an integer from 1 to 4096 [entries]"));
   EXPECT_THAT(full, HasSubstr("learning_rate              1e-05"));
   const Json json =
       Json::parse(output_of({"experiments", "finetune_full_benchmark-v1.0.0", "--format", "json"}));

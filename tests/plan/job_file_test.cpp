@@ -78,7 +78,7 @@ class EditedIntoAnother : public JobFileTest, public testing::WithParamInterface
 
 TEST_P(EditedIntoAnother, HasItsInputsAndKey) {
   const std::string experiment = std::string(GetParam()).rfind("r=", 0) == 0 ||
-                                         std::string(GetParam()).find("lora_") != std::string::npos
+                                         std::string(GetParam()).find("lora") != std::string::npos
                                      ? "finetune_lora_benchmark-v1.0.0"
                                      : "finetune_full_benchmark-v1.0.0";
   const TrainingJob other = resolved({GetParam()}, experiment);

@@ -241,7 +241,7 @@ TEST(DomainTest, ValuesOutsideThePropertysDomainAreErrorsEachNamed) {
   EXPECT_THAT(domain_error("dataset_id", "{values: [news-chars-512-entries-257]}"),
               HasSubstr("did you mean 'news-chars-512-entries-256'?"));
   EXPECT_EQ(domain_error("number_nodes", "{domainRange: [1, 20], interval: 1}"),
-            at + ".domainRange: 19 is no value of number_nodes; expected an integer from 0 to 8");
+            at + ".domainRange: 19 is no value of number_nodes; expected an integer from 1 to 8");
   EXPECT_EQ(domain_error("num_train_epochs", "{domainRange: [1, 3], interval: 0.5}"), "no error");
   EXPECT_EQ(
       domain_error("max_steps", "{domainRange: [1, 3], interval: 0.5}"),
@@ -318,7 +318,7 @@ TEST(SpaceErrorTest, AllErrorsOfAFileAreListedAtOnceWithLines) {
       "padding, actuatorConfiguration, experiments, entitySpace; did you mean "
       "'sampleStoreIdentifier'?\n"
       "s.yaml:6: entitySpace: the required property 'batch_size' is missing; expected an integer "
-      "from 0 to 4096");
+      "from 1 to 4096");
 }
 
 TEST(SpaceErrorTest, UnknownExperimentNamesTheNearest) {
@@ -494,7 +494,7 @@ TEST(AssignmentTest, MistakesAreErrorsOfTheCommandLine) {
             "--set batch_size: given twice; expected a list for several values: [1, 2]");
   EXPECT_EQ(
       error({"batch_size=[1, -1]"}),
-      "--set batch_size[1]: -1 is no value of batch_size; expected an integer from 0 to 4096");
+      "--set batch_size[1]: -1 is no value of batch_size; expected an integer from 1 to 4096");
   EXPECT_EQ(error({"torch_dtype=bflot16"}),
             "--set torch_dtype: 'bflot16' is no value of torch_dtype; expected one of bfloat16, "
             "float32, float16; did "
@@ -514,7 +514,7 @@ TEST(AssignmentTest, MissingPropertiesNameTheOptionThatGivesThem) {
   } catch (const InputError& error) {
     EXPECT_STREQ(
         error.what(),
-        "the required property 'batch_size' is missing; expected an integer from 0 to 4096 (--set "
+        "the required property 'batch_size' is missing; expected an integer from 1 to 4096 (--set "
         "batch_size=...)");
   }
 }

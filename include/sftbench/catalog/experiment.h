@@ -62,6 +62,8 @@ struct PropertySpec {
   bool numbered = false;            // 1, 2, ... stand for `values` in their order
   std::string values_from;          // "models" or "gpus": `values` are the names of that catalog
   std::optional<NumberRange> range;
+  bool zero_is_invalid =
+      false;           // 0 is taken, too: a rule makes the entity invalid (space/validity.h)
   int64_t length = 0;  // string lists: number of elements
   std::string unit;
   std::string help;
