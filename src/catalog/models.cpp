@@ -195,7 +195,7 @@ std::string_view to_string(Confidence confidence) {
 
 std::optional<int64_t> ModelFacts::experts() const {
   if (hf_config.is_null()) return std::nullopt;
-  return hf_config.value("num_local_experts", int64_t{0});
+  return hf_config.value("num_local_experts", hf_config.value("num_experts", int64_t{0}));
 }
 
 ModelCatalog ModelCatalog::read(const std::string& path) {

@@ -39,33 +39,46 @@ std::string layer_of(const std::string& name, const ModelNames& names) {
 }
 
 // What comes before the linears of a layer, by the name of the linear that reads it; the first row
-// whose name the linear's begins with.
+// whose name the linear's begins with. "input_layernorm" and "post_attention_layernorm" stand for the
+// norms before attention and MLP, whatever the family calls them.
 struct Reader {
   const char* linear;
-  const char* source;
+  std::string_view source;
 };
+constexpr std::string_view kBeforeAttention = "input_layernorm";
+constexpr std::string_view kBeforeMlp = "post_attention_layernorm";
 constexpr Reader kReaders[] = {
     {"self_attn.o_proj", "self_attn"},
-    {"self_attn.", "input_layernorm"},
+    {"self_attn.", kBeforeAttention},
+    {"attention.dense", "attention"},
+    {"attention.", kBeforeAttention},
     {"mlp.down_proj", "mlp.act_fn"},
     {"mamba.out_proj", "mamba.norm"},
-    {"mamba.", "input_layernorm"},
+    {"mamba.", kBeforeAttention},
     {"shared_mlp.output_linear", "shared_mlp.activation"},
-    {"shared_mlp.", "post_attention_layernorm"},
+    {"shared_mlp.", kBeforeMlp},
     {"mlp.c_proj", "mlp.act"},
-    {"mlp.c_fc", "ln_2"},
     {"mlp.dense_4h_to_h", "mlp.gelu_impl"},
-    {"mlp.", "post_attention_layernorm"},
+    {"mlp.", kBeforeMlp},
     {"attn.c_proj", "attn"},
-    {"attn.", "ln_1"},
+    {"attn.", kBeforeAttention},
     {"self_attention.dense", "self_attention"},
-    {"self_attention.", "input_layernorm"},
+    {"self_attention.", kBeforeAttention},
 };
 
-std::string source_of_input(const std::string& linear, const std::string& layer) {
+// Where no norm stands before it, the layer.
+std::string source_of_input(const std::string& linear, const std::string& layer,
+                            const ModelConfig& config) {
+  const LayerNormNames norms = norms_of(config);
+  const bool one_norm = config.layer_form == LayerForm::kParallel;
   const std::string_view leaf = std::string_view(linear).substr(layer.size() + 1);
   for (const Reader& reader : kReaders) {
-    if (leaf.starts_with(reader.linear)) return layer + "." + reader.source;
+    if (!leaf.starts_with(reader.linear)) continue;
+    const bool before_mlp = reader.source == kBeforeMlp && !one_norm;
+    if (reader.source != kBeforeAttention && reader.source != kBeforeMlp)
+      return layer + "." + std::string(reader.source);
+    const char* norm = before_mlp ? norms.before_mlp : norms.before_attention;
+    return norm == nullptr ? layer : layer + "." + norm;
   }
   return layer;
 }
@@ -138,7 +151,8 @@ class WatchedModel {
       for (NamedLinear& linear : group.linears) {
         const std::string layer = layer_of(linear.name, model.names());
         *linear.slot = std::make_unique<WatchedLinear>(
-            linear.name, source_of_input(linear.name, layer), std::move(*linear.slot), watch);
+            linear.name, source_of_input(linear.name, layer, model.config()),
+            std::move(*linear.slot), watch);
       }
       if (std::unique_ptr<Adapter> adapter = group.group->take_adapter()) {
         group.group->set_adapter(

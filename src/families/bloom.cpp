@@ -2,7 +2,7 @@
 // positions, and a LayerNorm behind the embedding.
 #include "families/config_fields.h"
 #include "families/config_parts.h"
-#include "families/gpt.h"
+#include "families/llama.h"
 #include "families/shape_parts.h"
 
 namespace sftbench {
@@ -22,18 +22,18 @@ void read_bloom(ConfigFields& fields, ModelConfig& config) {
   config.attention.dropout = read_dropout(fields, "attention_dropout", 0.0);
   config.residual_dropout = read_dropout(fields, "hidden_dropout", 0.0);
   config.residual_behind_norm = fields.boolean("apply_residual_connection_post_layernorm", false);
+  describe_fused_layers(config, "self_attention");
 }
 
 ModelShape bloom_shape(const ModelConfig& config) {
-  ModelShape shape = decoder_shape(config, {bloom_layer(config, "self_attention")});
+  ModelShape shape = llama_shape(config);
   append_layer_norm(shape.before, "transformer.word_embeddings_layernorm", config.hidden_size);
-  append_layer_norm_bias(shape);
   return shape;
 }
 
 }  // namespace
 
-const Family kBloomFamily = {ModelFamily::kBloom, "bloom",    "BloomForCausalLM", "BloomBlock",
-                             kBloomNames,         read_bloom, bloom_shape};
+const Family kBloomFamily = {"bloom",    "BloomForCausalLM", "BloomBlock", kBloomNames,
+                             read_bloom, bloom_shape,        nullptr,      ModelClass::kBloom};
 
 }  // namespace sftbench

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <string>
 
-#include "families/rope_config.h"
-
 namespace sftbench {
 
 namespace {
@@ -72,6 +70,14 @@ void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelCo
   config.rotary = false;
 }
 
+void describe_fused_layers(ModelConfig& config, const char* attention) {
+  config.attention.qkv_form = QkvForm::kByHead;
+  config.attention.module = attention;
+  config.attention.qkv = "query_key_value";
+  config.attention.output = "dense";
+  config.mlp = {MlpForm::kPlain, "mlp", "dense_h_to_4h", "dense_4h_to_h"};
+}
+
 void read_layer_windows(ConfigFields& fields, ModelConfig& config) {
   AttentionConfig& attention = config.attention;
   constexpr int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
@@ -95,6 +101,7 @@ void read_layer_types(ConfigFields& fields, const Json& types, ModelConfig& conf
   }
   for (const Json& type : types) {
     if (type != "full_attention" && type != "sliding_attention") {
+      config.attention.windowed.clear();
       return fields.add("layer_types", "found " + shown(type),
                         "full_attention or sliding_attention");
     }
@@ -102,9 +109,12 @@ void read_layer_types(ConfigFields& fields, const Json& types, ModelConfig& conf
   }
 }
 
-void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default) {
+void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default,
+                    std::optional<int64_t> default_padding_row) {
   config.tie_word_embeddings = fields.boolean("tie_word_embeddings", tied_by_default);
   const Json* pad = fields.find("pad_token_id");
+  const Json row_of_class = default_padding_row ? Json(*default_padding_row) : Json();
+  if (pad == nullptr && default_padding_row && !fields.is_null("pad_token_id")) pad = &row_of_class;
   if (pad == nullptr) return;
   // torch counts a negative padding index from the end.
   const int64_t index =
@@ -144,13 +154,54 @@ void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& d
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
 }
 
-void read_rope(ConfigFields& fields, ModelConfig& config, double default_theta) {
+void read_rope(ConfigFields& fields, ModelConfig& config, const RopeDefaults& defaults) {
+  if (defaults.share == 0) require_pairs(fields, config);
+  config.rope =
+      read_rope_config(fields, config.max_position_embeddings, config.attention.head_dim, defaults);
+}
+
+void require_pairs(ConfigFields& fields, const ModelConfig& config) {
   const int64_t head_dim = config.attention.head_dim;
-  if (head_dim % 2 != 0) {
-    fields.add("head_dim", "found " + std::to_string(head_dim),
-               "an even number: rotary embeddings turn pairs");
+  if (head_dim % 2 == 0) return;
+  fields.add("head_dim", "found " + std::to_string(head_dim),
+             "an even number: rotary embeddings turn pairs");
+}
+
+void read_attention_bias(ConfigFields& fields, ModelConfig& config, bool otherwise) {
+  config.attention.input_bias = config.attention.output_bias =
+      fields.boolean("attention_bias", otherwise);
+}
+
+void read_activation(ConfigFields& fields, ModelConfig& config, const std::string& key,
+                     const std::string& otherwise) {
+  const std::string name = fields.text(key, otherwise);
+  config.activation = Activation::kGeluTanh;
+  if (name == "silu" || name == "swish") {
+    config.activation = Activation::kSilu;
+  } else if (name == "gelu") {
+    config.activation = Activation::kGelu;
+  } else if (name != "gelu_pytorch_tanh" && name != "gelu_new") {
+    fields.add(key, "found " + shown(Json(name)),
+               "\"silu\", \"gelu\", \"gelu_new\" or \"gelu_pytorch_tanh\"");
   }
-  config.rope = read_rope_config(fields, config.max_position_embeddings, head_dim, default_theta);
+}
+
+void read_window(ConfigFields& fields, ModelConfig& config, int64_t otherwise) {
+  config.attention.window =
+      fields.extent("sliding_window", fields.is_null("sliding_window") ? 0 : otherwise);
+}
+
+void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period) {
+  if (const Json* types = fields.find("layer_types"))
+    return read_layer_types(fields, *types, config);
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i)
+    config.attention.windowed.push_back((i + 1) % period != 0);
+}
+
+void require_none(ConfigFields& fields, const std::string& key, const std::string& why) {
+  const Json* value = fields.find(key);
+  const bool none = value == nullptr || *value == false || (value->is_number() && *value == 0);
+  if (!none) fields.add(key, "found " + shown(*value), why);
 }
 
 void require_silu(ConfigFields& fields) {
@@ -161,14 +212,16 @@ void require_silu(ConfigFields& fields) {
 
 void read_experts(ConfigFields& fields, ModelConfig& config, const ExpertDefaults& defaults) {
   ExpertsConfig experts;
-  experts.count = fields.extent("num_local_experts", defaults.count);
+  const std::string count_key = present_key(fields, defaults.count_key, "num_local_experts");
+  experts.count = fields.extent(count_key, defaults.count);
+  experts.width = config.intermediate_size;
   experts.per_token = fields.extent("num_experts_per_tok", defaults.per_token);
   if (experts.per_token > experts.count) {
     fields.add("num_experts_per_tok", "found " + std::to_string(experts.per_token),
-               "at most num_local_experts (" + std::to_string(experts.count) + ")");
+               "at most " + count_key + " (" + std::to_string(experts.count) + ")");
   }
   if (experts.count > kMostExperts) {
-    fields.add("num_local_experts", "found " + std::to_string(experts.count),
+    fields.add(count_key, "found " + std::to_string(experts.count),
                "at most " + std::to_string(kMostExperts));
   }
   const double coefficient =

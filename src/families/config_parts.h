@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "families/config_fields.h"
+#include "families/rope_config.h"
 #include "sftbench/families/model_config.h"
 
 namespace sftbench {
@@ -14,9 +16,10 @@ namespace sftbench {
 void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings,
                 int64_t intermediate_size = 0);
 
-// Whether the output projection is the embedding, and the embedding's padding row.
-// REQUIRES: vocab_size is read.
-void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default);
+// Whether the output projection is the embedding, and the embedding's padding row, which some classes
+// have where config.json says nothing. REQUIRES: vocab_size is read.
+void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default,
+                    std::optional<int64_t> default_padding_row = std::nullopt);
 
 // What a configuration class has where config.json says nothing.
 struct HeadDefaults {
@@ -30,7 +33,27 @@ void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& d
 
 // rope_parameters or rope_theta with rope_scaling. REQUIRES: heads and max_position_embeddings are
 // read.
-void read_rope(ConfigFields& fields, ModelConfig& config, double default_theta = 10000.0);
+void read_rope(ConfigFields& fields, ModelConfig& config, const RopeDefaults& defaults = {});
+
+// An even head_dim: heads are rotated whole.
+void require_pairs(ConfigFields& fields, const ModelConfig& config);
+
+// attention_bias, of all four projections.
+void read_attention_bias(ConfigFields& fields, ModelConfig& config, bool otherwise = false);
+
+// The activation function under `key`: SiLU, or GELU by the error function or by tanh.
+void read_activation(ConfigFields& fields, ModelConfig& config, const std::string& key,
+                     const std::string& otherwise);
+
+// sliding_window, null: none.
+void read_window(ConfigFields& fields, ModelConfig& config, int64_t otherwise);
+
+// layer_types, or windows in all layers but each last one of `period`. REQUIRES: num_hidden_layers is
+// read.
+void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period);
+
+// What the family does not have, which has to be 0, or false.
+void require_none(ConfigFields& fields, const std::string& key, const std::string& why);
 
 // hidden_act, which has to be SiLU.
 void require_silu(ConfigFields& fields);
@@ -44,10 +67,17 @@ void read_layer_windows(ConfigFields& fields, ModelConfig& config);
 // head_dim^-1/2. Of the models before Llama.
 void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelConfig& config);
 
-// num_local_experts, num_experts_per_tok, output_router_logits with router_aux_loss_coef.
+// Bloom's and GPT-NeoX's layers: `attention` with one linear, in which each head has its query, key and
+// value side by side, and an MLP of two linears.
+void describe_fused_layers(ModelConfig& config, const char* attention);
+
+// num_local_experts or what the family calls it, num_experts_per_tok, output_router_logits with
+// router_aux_loss_coef. REQUIRES:
+// intermediate_size is read, which is the width of an expert.
 struct ExpertDefaults {
   int64_t count = 8;
   int64_t per_token = 2;
+  const char* count_key = "num_local_experts";
 };
 void read_experts(ConfigFields& fields, ModelConfig& config, const ExpertDefaults& defaults = {});
 

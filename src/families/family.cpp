@@ -1,43 +1,20 @@
 #include "sftbench/families/family.h"
 
-#include "families/gpt.h"
-#include "families/llama.h"
-#include "families/llava.h"
-#include "families/predicted.h"
+#include "families/rows.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {kBloomFamily,
-                                                kGemma2Family,
-                                                kGemma3Family,
-                                                kGptBigCodeFamily,
-                                                kGptNeoxFamily,
-                                                kGptOssFamily,
-                                                kGraniteFamily,
-                                                kGraniteMoeFamily,
-                                                kGraniteMoeHybridFamily,
-                                                kGraniteMoeSharedFamily,
-                                                kLlamaFamily,
-                                                kLlavaNextFamily,
-                                                kMistralFamily,
-                                                kMixtralFamily,
-                                                kOlmo2Family,
-                                                kPhi3Family,
-                                                kQwen2Family,
-                                                kQwen3Family,
-                                                kSmolLm3Family,
-                                                kStarcoder2Family};
+#define SFTBENCH_ROW(name) name,
+  static const std::vector<Family> kFamilies = {SFTBENCH_FAMILIES(SFTBENCH_ROW)};
+#undef SFTBENCH_ROW
   return kFamilies;
 }
 
-const Family& family_of(ModelFamily id) {
-  for (const Family& family : families()) {
-    if (family.id == id) return family;
-  }
-  check(false, "every family has a row");
-  return families().front();
+const Family& family_of(const ModelConfig& config) {
+  check(config.family != nullptr, "a configuration that was read has a family");
+  return *config.family;
 }
 
 const Family* find_family(const std::string& model_type) {
@@ -50,9 +27,7 @@ const Family* find_family(const std::string& model_type) {
 const std::vector<std::string>& known_model_types() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    for (const Family& family : families()) {
-      if (family.trains) names.emplace_back(family.model_type);
-    }
+    for (const Family& family : families()) names.emplace_back(family.model_type);
     return names;
   }();
   return kNames;

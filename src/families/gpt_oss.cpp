@@ -9,19 +9,13 @@ namespace {
 
 void read_windows(ConfigFields& fields, ModelConfig& config) {
   config.attention.window = fields.extent("sliding_window", 128);
-  const Json* types = fields.find("layer_types");
-  if (types != nullptr) {
-    read_layer_types(fields, *types, config);
-  } else {
-    for (int64_t i = 0; i < config.num_hidden_layers; ++i)
-      config.attention.windowed.push_back(i % 2 == 0);
-  }
+  read_periodic_windows(fields, config, /*period=*/2);
 }
 
 // Without any word on positions the class has YaRN.
 void read_positions(ConfigFields& fields, ModelConfig& config) {
   constexpr double kDefaultTheta = 150000.0;
-  read_rope(fields, config, kDefaultTheta);
+  read_rope(fields, config, {.theta = kDefaultTheta});
   if (fields.find("rope_scaling") != nullptr || fields.find("rope_parameters") != nullptr) return;
   config.rope.type = RopeType::kYarn;
   config.rope.factor = 32.0;
@@ -37,8 +31,7 @@ void read_gpt_oss(ConfigFields& fields, ModelConfig& config) {
   read_embedding(fields, config, /*tied_by_default=*/false);
   read_heads(fields, config,
              {.key_value_heads = kKeyValueHeadsOfGptOss, .head_dim = kHeadDimOfGptOss});
-  config.attention.input_bias = fields.boolean("attention_bias", true);
-  config.attention.output_bias = config.attention.input_bias;
+  read_attention_bias(fields, config, true);
   config.attention.sinks = true;
   if (config.attention.dropout > 0) {
     fields.add("attention_dropout", "found " + std::to_string(config.attention.dropout),
@@ -47,6 +40,7 @@ void read_gpt_oss(ConfigFields& fields, ModelConfig& config) {
   read_windows(fields, config);
   read_positions(fields, config);
   read_experts(fields, config, {.count = 128, .per_token = 4});
+  config.experts->storage = ExpertStorage::kTransposed;
   config.experts->clamped = true;
   config.experts->limit = fields.positive("swiglu_limit", 7.0);
   config.experts->alpha = fields.positive("swiglu_alpha", 1.702);
@@ -75,8 +69,7 @@ ModelShape gpt_oss_shape(const ModelConfig& config) {
 
 }  // namespace
 
-const Family kGptOssFamily = {ModelFamily::kGptOss, "gpt_oss",   "GptOssForCausalLM",
-                              "GptOssDecoderLayer", kLlamaNames, read_gpt_oss,
-                              gpt_oss_shape};
+const Family kGptOssFamily = {"gpt_oss",   "GptOssForCausalLM", "GptOssDecoderLayer",
+                              kLlamaNames, read_gpt_oss,        gpt_oss_shape};
 
 }  // namespace sftbench

@@ -12,8 +12,7 @@ void read_granite(ConfigFields& fields, ModelConfig& config) {
 
 }  // namespace
 
-const Family kGraniteFamily = {
-    ModelFamily::kGranite, "granite",    "GraniteForCausalLM", "GraniteDecoderLayer",
-    kLlamaNames,           read_granite, llama_shape};
+const Family kGraniteFamily = {"granite",   "GraniteForCausalLM", "GraniteDecoderLayer",
+                               kLlamaNames, read_granite,         llama_shape};
 
 }  // namespace sftbench

@@ -33,16 +33,11 @@ ModelShape granitemoe_shape(const ModelConfig& config) {
 
 }  // namespace
 
-const Family kGraniteMoeFamily = {ModelFamily::kGraniteMoe, "granitemoe", "GraniteMoeForCausalLM",
-                                  "GraniteMoeDecoderLayer", kLlamaNames,  read_granitemoe,
-                                  granitemoe_shape};
+const Family kGraniteMoeFamily = {"granitemoe", "GraniteMoeForCausalLM", "GraniteMoeDecoderLayer",
+                                  kLlamaNames,  read_granitemoe,         granitemoe_shape};
 
-const Family kGraniteMoeSharedFamily = {ModelFamily::kGraniteMoeShared,
-                                        "granitemoeshared",
-                                        "GraniteMoeSharedForCausalLM",
-                                        "GraniteMoeSharedDecoderLayer",
-                                        kLlamaNames,
-                                        read_granitemoeshared,
-                                        granitemoe_shape};
+const Family kGraniteMoeSharedFamily = {
+    "granitemoeshared", "GraniteMoeSharedForCausalLM", "GraniteMoeSharedDecoderLayer",
+    kLlamaNames,        read_granitemoeshared,         granitemoe_shape};
 
 }  // namespace sftbench

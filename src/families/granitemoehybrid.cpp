@@ -98,8 +98,7 @@ void read_granitemoehybrid(ConfigFields& fields, ModelConfig& config) {
   read_mixers(fields, config);
   read_mamba(fields, config);
   read_heads(fields, config);
-  config.attention.input_bias = fields.boolean("attention_bias", false);
-  config.attention.output_bias = config.attention.input_bias;
+  read_attention_bias(fields, config);
   require_silu(fields);
   read_granite_multipliers(fields, config);
   const Json* experts = fields.find("num_local_experts");
@@ -159,8 +158,7 @@ ModelShape granitemoehybrid_shape(const ModelConfig& config) {
 }  // namespace
 
 const Family kGraniteMoeHybridFamily = {
-    ModelFamily::kGraniteMoeHybrid, "granitemoehybrid", "GraniteMoeHybridForCausalLM",
-    "GraniteMoeHybridDecoderLayer", kLlamaNames,        read_granitemoehybrid,
-    granitemoehybrid_shape};
+    "granitemoehybrid", "GraniteMoeHybridForCausalLM", "GraniteMoeHybridDecoderLayer",
+    kLlamaNames,        read_granitemoehybrid,         granitemoehybrid_shape};
 
 }  // namespace sftbench

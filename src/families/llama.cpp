@@ -10,8 +10,7 @@ void read_llama(ConfigFields& fields, ModelConfig& config) {
   read_sizes(fields, config, /*max_position_embeddings=*/2048);
   read_embedding(fields, config, /*tied_by_default=*/false);
   read_heads(fields, config);
-  config.attention.input_bias = fields.boolean("attention_bias", false);
-  config.attention.output_bias = config.attention.input_bias;
+  read_attention_bias(fields, config);
   config.mlp_bias = fields.boolean("mlp_bias", false);
   require_silu(fields);
   read_rope(fields, config);
@@ -23,8 +22,7 @@ ModelShape llama_shape(const ModelConfig& config) {
   return decoder_shape(config, layers);
 }
 
-const Family kLlamaFamily = {ModelFamily::kLlama, "llama",     "LlamaForCausalLM",
-                             "LlamaDecoderLayer", kLlamaNames, read_llama,
-                             llama_shape};
+const Family kLlamaFamily = {"llama",     "LlamaForCausalLM", "LlamaDecoderLayer",
+                             kLlamaNames, read_llama,         llama_shape};
 
 }  // namespace sftbench

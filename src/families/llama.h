@@ -2,7 +2,7 @@
 #pragma once
 
 #include "families/config_fields.h"
-#include "sftbench/families/family.h"
+#include "families/rows.h"
 
 namespace sftbench {
 
@@ -13,16 +13,5 @@ inline constexpr ModelNames kLlamaNames = {"model.embed_tokens", "model.layers."
 // LlamaConfig.
 void read_llama(ConfigFields& fields, ModelConfig& config);
 ModelShape llama_shape(const ModelConfig& config);
-
-extern const Family kGptOssFamily;
-extern const Family kGraniteFamily;
-extern const Family kGraniteMoeFamily;
-extern const Family kGraniteMoeHybridFamily;
-extern const Family kGraniteMoeSharedFamily;
-extern const Family kLlamaFamily;
-extern const Family kMistralFamily;
-extern const Family kMixtralFamily;
-extern const Family kQwen2Family;
-extern const Family kQwen3Family;
 
 }  // namespace sftbench

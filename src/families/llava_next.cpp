@@ -7,7 +7,7 @@
 
 #include "families/config_parts.h"
 #include "families/llama.h"
-#include "families/llava.h"
+#include "families/rows.h"
 #include "families/shape_parts.h"
 #include "sftbench/base/text.h"
 
@@ -330,7 +330,6 @@ double tile_flops(const ModelConfig& config) {
 }
 
 const Family kLlavaNextFamily = {
-    ModelFamily::kLlavaNext,
     "llava_next",
     "LlavaNextForConditionalGeneration",
     "",
@@ -338,6 +337,7 @@ const Family kLlavaNextFamily = {
      "model.language_model.norm", "lm_head"},
     read_llava_next,
     llava_next_shape,
-    canonical_name};
+    canonical_name,
+    ModelClass::kLlavaNext};
 
 }  // namespace sftbench

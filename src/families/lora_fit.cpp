@@ -33,7 +33,9 @@ std::string misspelt_target(const std::vector<AdaptedLinear>& linears,
 }
 
 std::string rank_that_does_not_fit(const AdaptedLinear& linear, int64_t rank) {
-  if (rank >= 1 && rank <= std::min(linear.in, linear.out)) return {};
+  // A gate has one feature, and all-linear means it, too.
+  const bool gate = linear.out == 1 && rank >= 1;
+  if (gate || (rank >= 1 && rank <= std::min(linear.in, linear.out))) return {};
   return "r " + std::to_string(rank) + " does not fit " + linear.name + ", which maps " +
          std::to_string(linear.in) + " to " + std::to_string(linear.out) +
          " features: a rank is between 1 and the smaller of the two";
@@ -42,7 +44,7 @@ std::string rank_that_does_not_fit(const AdaptedLinear& linear, int64_t rank) {
 }  // namespace
 
 std::vector<AdaptedLinear> linears_of(const ModelConfig& config, const ModelShape& shape) {
-  const std::string prefix = family_of(config.family).names.layer_prefix;
+  const std::string prefix = family_of(config).names.layer_prefix;
   std::vector<AdaptedLinear> linears;
   for (const LinearShape& linear : shape.linears_before)
     linears.push_back({linear.name, linear.in, linear.out});

@@ -12,16 +12,14 @@ void read_mistral(ConfigFields& fields, ModelConfig& config) {
   read_sizes(fields, config, /*max_position_embeddings=*/131072);
   read_embedding(fields, config, /*tied_by_default=*/false);
   read_heads(fields, config, {.key_value_heads = kDefaultKeyValueHeads});
-  config.attention.window =
-      fields.extent("sliding_window", fields.is_null("sliding_window") ? 0 : kDefaultWindow);
+  read_window(fields, config, kDefaultWindow);
   require_silu(fields);
   read_rope(fields, config);
 }
 
 }  // namespace
 
-const Family kMistralFamily = {
-    ModelFamily::kMistral, "mistral",    "MistralForCausalLM", "MistralDecoderLayer",
-    kLlamaNames,           read_mistral, llama_shape};
+const Family kMistralFamily = {"mistral",   "MistralForCausalLM", "MistralDecoderLayer",
+                               kLlamaNames, read_mistral,         llama_shape};
 
 }  // namespace sftbench

@@ -100,9 +100,10 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
   if (family == nullptr) throw InputError(findings);
 
   ModelConfig config;
-  config.family = family->id;
+  config.family = family;
   family->read(fields, config);
-  config.mxfp4_experts = family->id == ModelFamily::kGptOss && is_mxfp4(hf_config);
+  const bool clamped = config.experts && config.experts->clamped;  // gpt_oss, the one stored so
+  config.mxfp4_experts = clamped && is_mxfp4(hf_config);
   if (!config.mxfp4_experts) config.gptq = read_gptq_config(hf_config, origin, findings);
   if (config.gptq && findings.empty()) check_quantized_sizes(fields, config);
   if (config.gptq && config.experts) {

@@ -25,20 +25,17 @@ void read_qwen3(ConfigFields& fields, ModelConfig& config) {
   constexpr int64_t kKeyValueHeads = 32, kHeadDim = 128;
   read_qwen(fields, config);
   read_heads(fields, config, {.key_value_heads = kKeyValueHeads, .head_dim = kHeadDim});
-  config.attention.input_bias = fields.boolean("attention_bias", false);
-  config.attention.output_bias = config.attention.input_bias;
-  config.attention.head_norms = true;
+  read_attention_bias(fields, config);
+  config.attention.norms = QkNorms::kOfHeads;
   read_rope(fields, config);
 }
 
 }  // namespace
 
-const Family kQwen2Family = {ModelFamily::kQwen2, "qwen2",     "Qwen2ForCausalLM",
-                             "Qwen2DecoderLayer", kLlamaNames, read_qwen2,
-                             llama_shape};
+const Family kQwen2Family = {"qwen2",     "Qwen2ForCausalLM", "Qwen2DecoderLayer",
+                             kLlamaNames, read_qwen2,         llama_shape};
 
-const Family kQwen3Family = {ModelFamily::kQwen3, "qwen3",     "Qwen3ForCausalLM",
-                             "Qwen3DecoderLayer", kLlamaNames, read_qwen3,
-                             llama_shape};
+const Family kQwen3Family = {"qwen3",     "Qwen3ForCausalLM", "Qwen3DecoderLayer",
+                             kLlamaNames, read_qwen3,         llama_shape};
 
 }  // namespace sftbench

@@ -1,6 +1,6 @@
 // Causal self-attention with grouped key/value heads (Ainslie et al. 2023) and rotary positions, as
-// the Llama-like families have it: LlamaAttention, MistralAttention, GraniteAttention,
-// Qwen2Attention, Qwen3Attention.
+// AttentionConfig describes it: LlamaAttention, Qwen3Attention, Phi3Attention, Gemma2Attention and
+// their kin.
 #pragma once
 
 #include <torch/types.h>
@@ -34,14 +34,21 @@ class SelfAttention : public Mixer {
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
 
  private:
+  struct Heads {
+    torch::Tensor q, k, v;  // [B, S, heads, D]
+  };
+  Heads heads_of(const std::vector<torch::Tensor>& products) const;
+  void rotate(Heads& heads, const RotaryTables& rope) const;
+
   AttentionConfig config_;
   uint64_t layer_;
   int64_t window_;
+  bool local_rope_;
   ops::KernelChoice kernels_;
   const ForwardPass& pass_;
   LinearGroup qkv_, o_;
-  std::optional<RmsNorm> q_norm_, k_norm_;  // over each head
-  torch::Tensor sinks_;                     // [heads], or undefined
+  std::optional<Norm> q_norm_, k_norm_;
+  torch::Tensor sinks_;  // [heads], or undefined
 };
 
 }  // namespace sftbench

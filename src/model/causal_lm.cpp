@@ -44,6 +44,10 @@ torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
   return grown.set_requires_grad(weight.requires_grad());
 }
 
+ops::LogitForm logit_form(const ModelConfig& config) {
+  return {config.multipliers.logits, config.multipliers.logit_cap};
+}
+
 }  // namespace
 
 CausalLm::CausalLm(ModelConfig config, const ops::KernelChoice& kernels)
@@ -56,7 +60,7 @@ CausalLm::CausalLm(ModelConfig config, const ops::KernelChoice& kernels)
 CausalLm::~CausalLm() = default;
 
 const ModelNames& CausalLm::names() const {
-  return family_of(config_.family).names;
+  return family_of(config_).names;
 }
 
 torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
@@ -88,8 +92,8 @@ LossParts CausalLm::loss_parts(const TokenRows& rows, const torch::Tensor& label
   }
   LossParts parts;
   parts.cross_entropy = kernels_.linear_cross_entropy(
-      hidden, weight, (rows.part ? labels_BS : shift_left(labels_BS)).flatten(), logit_scale(),
-      denominator);
+      hidden, weight, (rows.part ? labels_BS : shift_left(labels_BS)).flatten(),
+      logit_form(config_), denominator);
   if (balance_) parts.auxiliary = balance_->loss(hidden_BSH);
   return parts;
 }
@@ -104,7 +108,7 @@ torch::Tensor CausalLm::logits(const TokenRows& rows) {
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
-  return ops::linear(hidden, weight) * logit_scale();
+  return logit_form(config_).of(ops::linear(hidden, weight));
 }
 
 std::vector<NamedLinear> CausalLm::linears() {
@@ -147,37 +151,17 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
                                          torch::Device device, const ops::KernelChoice& kernels) {
   const ModelConfig config = parse_model_config(hf_config);
   const auto options = torch::TensorOptions().dtype(dtype).device(device);
-  switch (config.family) {
-    case ModelFamily::kBloom:
+  switch (family_of(config).model_class) {
+    case ModelClass::kBloom:
       return std::make_unique<Bloom>(config, kernels, options);
-    case ModelFamily::kGptBigCode:
+    case ModelClass::kGptBigCode:
       return std::make_unique<GptBigCode>(config, kernels, options);
-    case ModelFamily::kLlavaNext:
+    case ModelClass::kLlavaNext:
       return std::make_unique<LlavaNext>(config, kernels, options);
-    case ModelFamily::kGptOss:
-    case ModelFamily::kGranite:
-    case ModelFamily::kGraniteMoe:
-    case ModelFamily::kGraniteMoeHybrid:
-    case ModelFamily::kGraniteMoeShared:
-    case ModelFamily::kLlama:
-    case ModelFamily::kMistral:
-    case ModelFamily::kMixtral:
-    case ModelFamily::kQwen2:
-    case ModelFamily::kQwen3:
-      return std::make_unique<Llama>(config, kernels, options);
-    case ModelFamily::kGemma2:
-    case ModelFamily::kGemma3:
-    case ModelFamily::kGptNeox:
-    case ModelFamily::kOlmo2:
-    case ModelFamily::kPhi3:
-    case ModelFamily::kSmolLm3:
-    case ModelFamily::kStarcoder2:
-      throw RunError(ReasonCode::kUnsupported,
-                     std::string("model_type ") + family_of(config.family).model_type +
-                         ": models of this family are predicted, and none is trained");
+    case ModelClass::kLlama:
+      break;
   }
-  check(false, "every family has a model");
-  return nullptr;
+  return std::make_unique<Llama>(config, kernels, options);
 }
 
 void resize_vocabulary(CausalLm& model, int64_t vocabulary_size) {

@@ -383,8 +383,9 @@ Tensor context_attention(const ContextPart& part, const Tensor& q, const Tensor&
                          double scale, int64_t window, const ops::Dropout& dropout,
                          const ops::ScoreTerms& terms) {
   const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
-  const auto settings = c10::make_intrusive<Settings>(
-      part, ops::PartAttention{scale, window, dropout, terms.slopes, part.layout.row_length()});
+  const auto settings =
+      c10::make_intrusive<Settings>(part, ops::PartAttention{scale, window, dropout, terms.slopes,
+                                                             part.layout.row_length(), terms.cap});
   ops::OptionalTensor sinks;
   if (terms.sinks.defined()) sinks = terms.sinks;
   return ContextAttention::apply(qc, kc, vc, sinks, settings);

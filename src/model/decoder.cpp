@@ -2,6 +2,7 @@
 
 #include "sftbench/base/torch.h"
 #include "sftbench/families/family.h"
+#include "sftbench/ops/dropout.h"
 
 namespace sftbench {
 
@@ -28,7 +29,12 @@ torch::Tensor Decoder::hidden_states(const TokenRows& rows, LayerRunner& runner)
 
 // input_ids [B, S] -> [B, P + S, H]: the virtual tokens, where there are any, then the tokens.
 torch::Tensor Decoder::embed(const TokenRows& rows) const {
-  const torch::Tensor tokens_BSH = to_stream_dtype(embedding_.forward(rows.input_ids));
+  torch::Tensor tokens_BSH = to_stream_dtype(embedding_.forward(rows.input_ids));
+  if (const double factor = config().multipliers.tokens; factor != 1.0) {
+    const torch::Tensor rounded =
+        torch::tensor(factor, torch::kFloat64).to(tokens_BSH.scalar_type());
+    tokens_BSH = tokens_BSH * rounded.item<double>();
+  }
   if (!prompt_.defined()) return tokens_BSH;
   const torch::Tensor prompt_BPH =
       prompt_.to(tokens_BSH.scalar_type()).expand({rows.input_ids.size(0), -1, -1});
@@ -37,7 +43,8 @@ torch::Tensor Decoder::embed(const TokenRows& rows) const {
 
 torch::Tensor Decoder::begin(const torch::Tensor& x, const TokenRows&) {
   const double factor = config().multipliers.embedding;
-  return factor == 1.0 ? x : x * factor;
+  return ops::dropout(factor == 1.0 ? x : x * factor,
+                      dropout_at(config().embedding_dropout, kEmbeddingPlace, pass()));
 }
 
 RotaryTables Decoder::positions(const torch::Tensor&, const TokenRows& rows) {

@@ -20,7 +20,6 @@ class Decoder : public CausalLm {
 
   torch::Tensor& embedding() final { return embedding_.weight(); }
   const torch::Tensor& output_weight() const final;
-  double logit_scale() const final { return config().multipliers.logits; }
   std::vector<NamedParameter> parameters() final;
   std::vector<NamedLinearGroup> linear_groups() final;
   torch::Tensor& prompt() final { return prompt_; }

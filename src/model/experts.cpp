@@ -12,44 +12,18 @@ namespace sftbench {
 
 using torch::Tensor;
 
-SharedMlp::SharedMlp(const ModelConfig& config, torch::TensorOptions options)
-    : input_(make_linear_group(config.hidden_size,
-                               {{"input_linear", 2 * config.shared_intermediate_size}}, false,
-                               config.gptq, options)),
-      output_(make_linear_group(config.shared_intermediate_size,
-                                {{"output_linear", config.hidden_size}}, false, config.gptq,
-                                options)) {}
-
-Tensor SharedMlp::forward(const Tensor& x) const {
-  const Tensor inner = ops::swiglu(input_.forward(x)[0]);
-  const ops::LastProduct of_the_layer;
-  return output_.forward(inner)[0];
-}
-
-void SharedMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
-  groups.push_back({&input_, input_.named_linears(name + ".shared_mlp")});
-  groups.push_back({&output_, output_.named_linears(name + ".shared_mlp")});
-}
-
-void SharedMlp::append_parameters(const std::string& name,
-                                  std::vector<NamedParameter>& parameters) {
-  input_.append_parameters(name + ".shared_mlp", parameters);
-  output_.append_parameters(name + ".shared_mlp", parameters);
-}
-
-Experts::Experts(const ModelConfig& config, ExpertStorage storage, int64_t layer,
-                 RouterBalance* balance, torch::TensorOptions options)
+Experts::Experts(const ModelConfig& config, int64_t layer, RouterBalance* balance,
+                 torch::TensorOptions options)
     : config_(*config.experts),
-      storage_(storage),
       layer_(layer),
       balance_(balance),
       router_(torch::empty({config_.count, config.hidden_size}, options)),
       choices_(static_cast<size_t>(config_.count)) {
-  const int64_t E = config_.count, H = config.hidden_size, I = config.intermediate_size;
-  if (storage == ExpertStorage::kStacked) {
+  const int64_t E = config_.count, H = config.hidden_size, I = config_.width;
+  if (config_.storage == ExpertStorage::kStacked) {
     input_ = torch::empty({E, 2 * I, H}, options);
     output_ = torch::empty({E, H, I}, options);
-  } else if (storage == ExpertStorage::kTransposed) {
+  } else if (config_.storage == ExpertStorage::kTransposed) {
     router_bias_ = torch::empty({E}, options);
     input_ = torch::empty({E, H, 2 * I}, options);
     input_bias_ = torch::empty({E, 2 * I}, options);
@@ -62,7 +36,13 @@ Experts::Experts(const ModelConfig& config, ExpertStorage storage, int64_t layer
       down_.push_back(torch::empty({H, I}, options));
     }
   }
-  if (config.shared_intermediate_size > 0) shared_.emplace(config, options);
+  if (config.shared_intermediate_size == 0) return;
+  shared_.emplace(config, config.shared_mlp, config.shared_intermediate_size, /*bias=*/false,
+                  options);
+  if (config_.gates_shared) {
+    shared_gate_ = make_linear_group(config.hidden_size, {{"shared_expert_gate", 1}},
+                                     /*bias=*/false, config.gptq, options);
+  }
 }
 
 std::vector<Tensor> Experts::cast(const std::vector<Tensor>& weights) const {
@@ -78,13 +58,14 @@ Experts::Choice Experts::route(const Tensor& x_TH) const {
   const Tensor bias = router_bias_.defined() ? router_bias_.to(dtype) : router_bias_;
   Tensor logits_TE = ops::linear(x_TH.to(dtype), router_.to(dtype), bias);
   // The balance's probabilities are of the dtype that Hugging Face's are.
-  if (storage_ == ExpertStorage::kStacked) logits_TE = logits_TE.to(wide);
+  if (config_.storage == ExpertStorage::kStacked) logits_TE = logits_TE.to(wide);
   const Tensor choices = std::get<1>(logits_TE.detach().topk(config_.per_token, -1));
   if (balance_ != nullptr) logits_TE = balance_->watch(layer_, logits_TE, choices);
   logits_TE = logits_TE.to(wide);
   if (config_.softmax_over_all) {
-    const Tensor chosen = torch::softmax(logits_TE, -1).gather(-1, choices);
-    return {choices, chosen / chosen.sum(-1, /*keepdim=*/true)};
+    Tensor chosen = torch::softmax(logits_TE, -1).gather(-1, choices);
+    if (config_.scales_chosen) chosen = chosen / chosen.sum(-1, /*keepdim=*/true);
+    return {choices, config_.float32_weights ? chosen : chosen.to(dtype).to(x_TH.scalar_type())};
   }
   return {choices, torch::softmax(logits_TE.gather(-1, choices), -1).to(x_TH.scalar_type())};
 }
@@ -98,12 +79,12 @@ Tensor Experts::clamped(const Tensor& gate_and_up) const {
 }
 
 Tensor Experts::through_experts(const Tensor& x, const std::vector<int64_t>& offsets) const {
-  if (storage_ == ExpertStorage::kApart) {
+  if (config_.storage == ExpertStorage::kApart) {
     const Tensor inner = ops::swiglu(ops::grouped_linear(x, cast(here(gate_)), offsets),
                                      ops::grouped_linear(x, cast(here(up_)), offsets));
     return ops::grouped_linear(inner, cast(here(down_)), offsets);
   }
-  if (storage_ == ExpertStorage::kTransposed) {
+  if (config_.storage == ExpertStorage::kTransposed) {
     const torch::Dtype dtype = x.scalar_type();
     constexpr auto kLayout = ops::ExpertLayout::kInOut;
     const Tensor inner =
@@ -124,6 +105,7 @@ Tensor Experts::forward(const Tensor& x_BSH) const {
   Tensor shared;
   const auto go_through_shared = [&] {
     if (shared_) shared = shared_->forward(x_BSH);
+    if (shared_gate_) shared = torch::sigmoid(shared_gate_->forward(x_BSH)[0]) * shared;
   };
   const Tensor results = through_experts_of_all(gathered, routes.offsets, go_through_shared);
   // Under autocast Hugging Face adds the experts' results up in the residual stream's dtype.
@@ -162,6 +144,7 @@ std::vector<Tensor> Experts::here(const std::vector<Tensor>& all) const {
 
 void Experts::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
   if (shared_) shared_->append_groups(name, groups);
+  if (shared_gate_) groups.push_back({&*shared_gate_, shared_gate_->named_linears(name + ".mlp")});
 }
 
 void Experts::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
@@ -175,7 +158,7 @@ void Experts::append_parameters(const std::string& name, std::vector<NamedParame
                           .weights = config_.count * one,
                           .experts = config_.count});
   };
-  if (storage_ == ExpertStorage::kTransposed) {
+  if (config_.storage == ExpertStorage::kTransposed) {
     const std::string experts = name + ".mlp.experts.";
     parameters.push_back({name + ".mlp.router.weight", &router_});
     parameters.push_back({name + ".mlp.router.bias", &router_bias_});
@@ -185,8 +168,9 @@ void Experts::append_parameters(const std::string& name, std::vector<NamedParame
     stacked(experts + "down_proj_bias", output_bias_, ParameterStart::kZeros);
     return;
   }
-  const std::string block = name + ".block_sparse_moe";
-  if (storage_ == ExpertStorage::kStacked) {
+  const ExpertNames& names = config_.names;
+  const std::string block = name + "." + names.module;
+  if (config_.storage == ExpertStorage::kStacked) {
     parameters.push_back({block + ".router.layer.weight", &router_});
     stacked(block + ".input_linear.weight", input_);
     stacked(block + ".output_linear.weight", output_);
@@ -195,17 +179,18 @@ void Experts::append_parameters(const std::string& name, std::vector<NamedParame
     for (size_t e = 0; e < gate_.size(); ++e) {
       const std::string expert = block + ".experts." + std::to_string(e);
       const auto apart = [&](const char* matrix, Tensor& tensor) {
-        parameters.push_back({.name = expert + matrix,
+        parameters.push_back({.name = expert + "." + matrix + ".weight",
                               .tensor = &tensor,
                               .first_expert = static_cast<int64_t>(e),
                               .experts = 1});
       };
-      apart(".w1.weight", gate_[e]);
-      apart(".w3.weight", up_[e]);
-      apart(".w2.weight", down_[e]);
+      apart(names.gate, gate_[e]);
+      apart(names.up, up_[e]);
+      apart(names.down, down_[e]);
     }
   }
   if (shared_) shared_->append_parameters(name, parameters);
+  if (shared_gate_) shared_gate_->append_parameters(name + ".mlp", parameters);
 }
 
 }  // namespace sftbench

@@ -1,4 +1,5 @@
-// Mixtures of experts in place of the MLP: MixtralSparseMoeBlock, GraniteMoeMoE, GptOssMLP. A router chooses
+// Mixtures of experts in place of the MLP: MixtralSparseMoeBlock, Qwen2MoeSparseMoeBlock, GraniteMoeMoE, GptOssMLP. A
+// router chooses
 // experts for each position. Positions are sorted by expert, multiplied group by group without padding
 // or copies of weights (ops/grouped_linear.h), and added up by the router's weights.
 #pragma once
@@ -16,32 +17,11 @@
 
 namespace sftbench {
 
-// How a family stores its experts' matrices.
-enum class ExpertStorage {
-  kApart,    // Mixtral: gate.weight, experts.<e>.w1 (gate), w3 (up), w2 (down)
-  kStacked,  // Granite: router.layer.weight, input_linear [E, 2I, H] (gate, up), output_linear
-  // gpt_oss: router.weight and .bias, gate_up_proj [E, H, 2I] (alternating), down_proj, their biases
-  kTransposed,
-};
-
-// GraniteMoeSharedMLP, "shared_mlp": SwiGLU whose gate and up projection are one linear.
-class SharedMlp : public Mlp {
- public:
-  SharedMlp(const ModelConfig& config, torch::TensorOptions options);
-
-  torch::Tensor forward(const torch::Tensor& x) const override;
-  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
-  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
-
- private:
-  LinearGroup input_, output_;
-};
-
 class Experts : public Mlp {
  public:
   // Of layer number `layer`. balance: told of every choice, or null. With shared_intermediate_size an
   // MLP that every position goes through stands beside the experts.
-  Experts(const ModelConfig& config, ExpertStorage storage, int64_t layer, RouterBalance* balance,
+  Experts(const ModelConfig& config, int64_t layer, RouterBalance* balance,
           torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) const override;
@@ -68,7 +48,6 @@ class Experts : public Mlp {
   std::vector<torch::Tensor> cast(const std::vector<torch::Tensor>& weights) const;
 
   ExpertsConfig config_;
-  ExpertStorage storage_;
   int64_t layer_;
   RouterBalance* balance_;
   torch::Tensor router_;                  // [E, H]
@@ -76,7 +55,8 @@ class Experts : public Mlp {
   std::vector<torch::Tensor> down_;       // kApart: [H, I] each
   torch::Tensor input_, output_;          // kStacked: [E, 2I, H], [E, H, I]; else [in, out]
   torch::Tensor router_bias_, input_bias_, output_bias_;  // kTransposed: [E], [E, 2I], [E, H]
-  std::optional<SharedMlp> shared_;
+  std::optional<DenseMlp> shared_;
+  std::optional<LinearGroup> shared_gate_;
   std::optional<torch::Dtype> compute_dtype_;
   ExpertGroup* group_ = nullptr;          // null: all experts are here
   mutable std::vector<int64_t> choices_;  // [E], since they were taken

@@ -44,11 +44,6 @@ Gpt::Gpt(const ModelConfig& config, const GptNames& names, ParameterStart output
   }
 }
 
-torch::Tensor Gpt::activated(const torch::Tensor& x) const {
-  return ops::gelu(x,
-                   config().activation == Activation::kGelu ? ops::Gelu::kError : ops::Gelu::kTanh);
-}
-
 ops::Dropout Gpt::residual_dropout(int64_t layer, uint64_t branch) const {
   const uint64_t place = static_cast<uint64_t>(layer) * kPlaces + branch;
   return dropout_at(config().residual_dropout, place, pass());
@@ -70,7 +65,7 @@ torch::Tensor Gpt::run_layer(int64_t index, const torch::Tensor& x,
 
   const torch::Tensor normed_h = layer.second_norm.forward(h);
   const auto mlp = [this, &layer](const torch::Tensor& rows) {
-    const torch::Tensor inner = activated(layer.mlp_input.forward(rows)[0]);
+    const torch::Tensor inner = activated(layer.mlp_input.forward(rows)[0], config().activation);
     const ops::LastProduct of_the_layer;
     return layer.mlp_output.forward(inner)[0];
   };

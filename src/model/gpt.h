@@ -53,7 +53,6 @@ class Gpt : public Decoder {
     LinearGroup mlp_input, mlp_output;
   };
 
-  torch::Tensor activated(const torch::Tensor& x) const;
   ops::Dropout residual_dropout(int64_t layer, uint64_t branch) const;
 
   GptNames layer_names_;

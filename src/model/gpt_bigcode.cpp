@@ -1,8 +1,6 @@
 // Shapes: B batch, S sequence, H hidden, N query heads, D head.
 #include "model/gpt_bigcode.h"
 
-#include <limits>
-
 #include "model/context_attention.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -13,7 +11,6 @@ namespace {
 
 constexpr GptNames kGptBigCodeNames = {"ln_1", "attn", "c_attn", "c_proj",
                                        "ln_2", "c_fc", "c_proj"};
-constexpr uint64_t kEmbeddingPlace = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
 

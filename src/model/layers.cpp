@@ -45,32 +45,55 @@ void DenseLinear::append_parameters(const std::string& name,
   if (bias_.defined()) parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
 }
 
-RmsNorm::RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
-                 torch::TensorOptions options, bool rounds_last)
-    : weight_(torch::empty({hidden_size}, options)),
-      epsilon_(epsilon),
-      rounds_last_(rounds_last),
+Norm::Norm(int64_t width, const ModelConfig& config, const ops::KernelChoice& kernels,
+           torch::TensorOptions options)
+    : weight_(torch::empty({width}, options)),
+      epsilon_(config.norm_eps),
+      subtracts_mean_(config.layer_norm),
+      rounds_last_(config.norm_rounds_last),
+      from_one_(config.norm_from_one),
       rms_norm_(kernels.rms_norm),
-      add_rms_norm_(kernels.add_rms_norm) {}
-
-torch::Tensor RmsNorm::forward(const torch::Tensor& x) const {
-  const torch::Dtype wide = torch::promote_types(x.scalar_type(), torch::kFloat32);
-  if (rounds_last_) return rms_norm_(x.to(wide), weight_.to(wide), epsilon_).to(x.scalar_type());
-  return rms_norm_(x, weight_.to(x.scalar_type()), epsilon_);
+      add_rms_norm_(kernels.add_rms_norm) {
+  if (config.layer_norm && config.norm_bias) bias_ = torch::empty({width}, options);
 }
 
-ops::NormedSum RmsNorm::forward_sum(const torch::Tensor& x, const torch::Tensor& addend,
-                                    double scale) const {
+torch::Tensor Norm::factor(torch::Dtype dtype) const {
+  return from_one_ ? weight_.to(dtype) + 1 : weight_.to(dtype);
+}
+
+torch::Tensor Norm::forward(const torch::Tensor& x) const {
+  const torch::Dtype dtype = x.scalar_type();
+  if (subtracts_mean_) {
+    const torch::Tensor weight = factor(dtype);
+    return ops::layer_norm(x, weight, bias_.defined() ? bias_.to(dtype) : torch::zeros_like(weight),
+                           epsilon_);
+  }
+  const torch::Dtype wide = torch::promote_types(dtype, torch::kFloat32);
+  if (rounds_last_) return rms_norm_(x.to(wide), factor(wide), epsilon_).to(dtype);
+  return rms_norm_(x, factor(dtype), epsilon_);
+}
+
+ops::NormedSum Norm::forward_sum(const torch::Tensor& x, const torch::Tensor& addend,
+                                 double scale) const {
   // Under autocast a branch may be narrower than the stream.
   if (addend.defined() && addend.scalar_type() != x.scalar_type())
     return forward_sum(x.add(addend, scale));
-  if (!rounds_last_) return add_rms_norm_(x, addend, scale, weight_.to(x.scalar_type()), epsilon_);
+  if (!subtracts_mean_ && !rounds_last_)
+    return add_rms_norm_(x, addend, scale, factor(x.scalar_type()), epsilon_);
   const torch::Tensor sum = addend.defined() ? x.add(addend, scale) : x;
   return {sum, forward(sum)};
 }
 
-void RmsNorm::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
-  parameters.push_back({name + ".weight", &weight_, ParameterStart::kOnes});
+void Norm::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
+  parameters.push_back({.name = name + ".weight",
+                        .tensor = &weight_,
+                        .start = from_one_ ? ParameterStart::kZeros : ParameterStart::kOnes,
+                        .of_layer_norm = subtracts_mean_});
+  if (!bias_.defined()) return;
+  parameters.push_back({.name = name + ".bias",
+                        .tensor = &bias_,
+                        .start = ParameterStart::kZeros,
+                        .of_layer_norm = true});
 }
 
 LayerNorm::LayerNorm(int64_t hidden_size, double epsilon, torch::TensorOptions options)
@@ -115,29 +138,62 @@ void TokenEmbedding::append_parameters(const std::string& name,
   parameters.push_back({name + ".weight", &weight_});
 }
 
-GatedMlp::GatedMlp(const ModelConfig& config, torch::TensorOptions options)
-    : gate_up_(make_linear_group(
-          config.hidden_size,
-          {{"gate_proj", config.intermediate_size}, {"up_proj", config.intermediate_size}},
-          config.mlp_bias, config.gptq, options)),
-      down_(make_linear_group(config.intermediate_size, {{"down_proj", config.hidden_size}},
-                              config.mlp_bias, config.gptq, options)) {}
+namespace {
 
-torch::Tensor GatedMlp::forward(const torch::Tensor& x) const {
-  const std::vector<torch::Tensor> gate_and_up = gate_up_.forward(x);
-  const torch::Tensor gated = ops::swiglu(gate_and_up[0], gate_and_up[1]);
-  const ops::LastProduct of_the_layer;
-  return down_.forward(gated)[0];
+std::vector<LinearOutput> mlp_inputs(const MlpConfig& mlp, int64_t width) {
+  switch (mlp.form) {
+    case MlpForm::kGated:
+      return {{"gate_proj", width}, {"up_proj", width}};
+    case MlpForm::kGatedInOne:
+      return {{mlp.input, 2 * width}};
+    case MlpForm::kPlain:
+      return {{mlp.input, width}};
+  }
+  return {};
 }
 
-void GatedMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
-  groups.push_back({&gate_up_, gate_up_.named_linears(name + ".mlp")});
-  groups.push_back({&down_, down_.named_linears(name + ".mlp")});
+}  // namespace
+
+DenseMlp::DenseMlp(const ModelConfig& config, const MlpConfig& mlp, int64_t width, bool bias,
+                   torch::TensorOptions options)
+    : form_(mlp.form),
+      activation_(config.activation),
+      ends_layer_(norms_of(config).behind_mlp == nullptr && !mlp.is_multiplied),
+      module_(std::string(".") + mlp.module),
+      input_(make_linear_group(config.hidden_size, mlp_inputs(mlp, width), bias, config.gptq,
+                               options)),
+      output_(make_linear_group(width, {{mlp.output, config.hidden_size}}, bias, config.gptq,
+                                options)) {}
+
+torch::Tensor activated(const torch::Tensor& x, Activation activation) {
+  if (activation == Activation::kSilu) return at::silu(x);
+  return ops::gelu(x, activation == Activation::kGelu ? ops::Gelu::kError : ops::Gelu::kTanh);
 }
 
-void GatedMlp::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
-  gate_up_.append_parameters(name + ".mlp", parameters);
-  down_.append_parameters(name + ".mlp", parameters);
+torch::Tensor DenseMlp::inner(const std::vector<torch::Tensor>& products) const {
+  if (form_ == MlpForm::kPlain) return activated(products[0], activation_);
+  const bool in_one = form_ == MlpForm::kGatedInOne;
+  if (activation_ == Activation::kSilu)
+    return in_one ? ops::swiglu(products[0]) : ops::swiglu(products[0], products[1]);
+  const std::vector<torch::Tensor> halves = in_one ? products[0].chunk(2, -1) : products;
+  return activated(halves[0], activation_) * halves[1];
+}
+
+torch::Tensor DenseMlp::forward(const torch::Tensor& x) const {
+  const torch::Tensor down = inner(input_.forward(x));
+  std::optional<ops::LastProduct> of_the_layer;
+  if (ends_layer_) of_the_layer.emplace();
+  return output_.forward(down)[0];
+}
+
+void DenseMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  groups.push_back({&input_, input_.named_linears(name + module_)});
+  groups.push_back({&output_, output_.named_linears(name + module_)});
+}
+
+void DenseMlp::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
+  input_.append_parameters(name + module_, parameters);
+  output_.append_parameters(name + module_, parameters);
 }
 
 LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,

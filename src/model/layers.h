@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,13 +43,12 @@ class DenseLinear : public Linear {
   bool in_fp8_ = false;
 };
 
-// LlamaRMSNorm. Under autocast the residual stream may be wider than the weight: the weight follows
-// it.
-class RmsNorm {
+// The norm that a model has everywhere: an RMSNorm, or a LayerNorm with or without bias. Under
+// autocast the residual stream may be wider than the parameters: these follow it.
+class Norm {
  public:
-  // rounds_last: the product with the weight is rounded, not the normalized value before it.
-  RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
-          torch::TensorOptions options, bool rounds_last = false);
+  Norm(int64_t width, const ModelConfig& config, const ops::KernelChoice& kernels,
+       torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) const;
   // x + scale * addend, and forward() of it; without an addend of x.
@@ -57,9 +57,13 @@ class RmsNorm {
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
 
  private:
+  // As the kernels want it.
+  torch::Tensor factor(torch::Dtype dtype) const;
+
   torch::Tensor weight_;  // [H]
+  torch::Tensor bias_;    // [H], or undefined
   double epsilon_;
-  bool rounds_last_;
+  bool subtracts_mean_, rounds_last_, from_one_;
   decltype(ops::KernelChoice::rms_norm) rms_norm_;
   decltype(ops::KernelChoice::add_rms_norm) add_rms_norm_;
 };
@@ -125,18 +129,32 @@ class Mlp {
   virtual std::vector<int64_t> take_expert_choices() { return {}; }
 };
 
-// SwiGLU (Shazeer 2020): down(silu(gate x) * up x).
-class GatedMlp : public Mlp {
+torch::Tensor activated(const torch::Tensor& x, Activation activation);
+
+// SwiGLU and its kin (Shazeer 2020), or an MLP of two linears: MlpForm.
+class DenseMlp : public Mlp {
  public:
-  GatedMlp(const ModelConfig& config, torch::TensorOptions options);
+  // Its last product is the layer's where nothing reads its result: a recomputation leaves it out.
+  DenseMlp(const ModelConfig& config, const MlpConfig& mlp, int64_t width, bool bias,
+           torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) const override;
   void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
 
  private:
-  LinearGroup gate_up_, down_;
+  torch::Tensor inner(const std::vector<torch::Tensor>& products) const;
+
+  MlpForm form_;
+  Activation activation_;
+  bool ends_layer_;
+  std::string module_;
+  LinearGroup input_, output_;
 };
+
+// Places that draw a dropout of their own, beside the attention of each layer, which is numbered from 0.
+inline constexpr uint64_t kEmbeddingPlace = std::numeric_limits<uint64_t>::max();
+inline constexpr uint64_t kFirstBranchPlace = uint64_t{1} << 32;  // two for each layer
 
 // What dropout draws from at one place of a layer in the pass that runs: nothing where the pass does
 // not train.

@@ -1,6 +1,5 @@
-// Llama (Touvron et al. 2023; LlamaForCausalLM) and its descendants: a pre-norm decoder with
-// RMSNorm, rotary positions, grouped-query attention and SwiGLU. What distinguishes the descendants
-// is in their configuration:
+// Llama (Touvron et al. 2023; LlamaForCausalLM) and its kin: a decoder with norms, rotary positions,
+// grouped-query attention and an MLP. What distinguishes them is in their configuration:
 //   Mistral (Jiang et al. 2023)  queries see only the last keys (Beltagy et al. 2020)
 //   Qwen2, Qwen3 (Alibaba 2024)  biases on queries, keys and values; a norm over each of their heads
 //   Mixtral (Jiang et al. 2024), GraniteMoe (IBM 2024)   a mixture of experts instead of the MLP
@@ -8,6 +7,9 @@
 //   Granite 4 (IBM 2025)         Mamba-2 instead of attention in most layers, no positions beside it
 //   Granite 3 (IBM 2024)         multipliers on the embedding, the attention scores (instead of
 //                                head_dim^-1/2), the branches and the logits
+//   OLMo 2, Gemma 2 and 3        norms behind what the branches add
+//   GPT-NeoX, StableLM, Cohere   both branches read the same stream
+//   Phi 3                        one linear for queries, keys and values, one for gate and up
 #pragma once
 
 #include <memory>
@@ -44,12 +46,16 @@ class Llama : public Decoder {
 
  private:
   struct Layer {
-    RmsNorm input_layernorm;
+    std::optional<Norm> before_attention;
     std::unique_ptr<Mixer> mixer;
-    RmsNorm post_attention_layernorm;
+    std::optional<Norm> behind_attention, before_mlp;
     std::unique_ptr<Mlp> mlp;
+    std::optional<Norm> behind_mlp;
   };
 
+  torch::Tensor run_branches_in_parallel(int64_t index, const torch::Tensor& x,
+                                         const RotaryTables& positions) const;
+  torch::Tensor dropped(const torch::Tensor& branch, int64_t index, uint64_t number) const;
   std::unique_ptr<Mixer> make_mixer(int64_t layer, torch::TensorOptions options);
   std::unique_ptr<Mlp> make_mlp(int64_t layer, torch::TensorOptions options);
 
@@ -57,8 +63,8 @@ class Llama : public Decoder {
   const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers_;
-  RmsNorm norm_;
-  std::optional<RotaryEmbedding> rotary_emb_;
+  Norm norm_;
+  std::optional<RotaryEmbedding> rotary_emb_, local_rotary_emb_;
 };
 
 }  // namespace sftbench

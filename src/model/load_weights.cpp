@@ -51,8 +51,8 @@ struct Assignments {
 };
 
 // Under the names that the model has for them.
-Sources sources_by_name(const std::vector<CheckpointShard>& shards, ModelFamily family) {
-  const auto canonical_name = family_of(family).canonical_name;
+Sources sources_by_name(const std::vector<CheckpointShard>& shards, const Family& family) {
+  const auto canonical_name = family.canonical_name;
   Sources sources;
   for (const CheckpointShard& shard : shards) {
     for (const StoredTensor& tensor : shard.tensors) {
@@ -63,9 +63,11 @@ Sources sources_by_name(const std::vector<CheckpointShard>& shards, ModelFamily 
   return sources;
 }
 
-// Hugging Face wrote the rotary frequencies and the numbers of positions into checkpoints once; they follow from config.json.
+// Hugging Face wrote rotary frequencies, numbers of positions and GPT-NeoX's masks into checkpoints once; they follow from
+// config.json.
 bool is_leftover(const std::string& name) {
-  return name.ends_with("rotary_emb.inv_freq") || name.ends_with("embeddings.position_ids");
+  return name.ends_with("rotary_emb.inv_freq") || name.ends_with("embeddings.position_ids") ||
+         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias");
 }
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -208,7 +210,7 @@ void load_mxfp4(const Mxfp4Assignment& assignment) {
 Assignments match(CausalLm& model, const std::filesystem::path& directory,
                   const std::vector<CheckpointShard>& shards, const WantedElements& wanted) {
   std::vector<Diagnostic> findings;
-  Sources sources = sources_by_name(shards, model.config().family);
+  Sources sources = sources_by_name(shards, family_of(model.config()));
   resolve_tied_output(model, sources, findings);
 
   Assignments assignments;

@@ -11,11 +11,15 @@ namespace {
 
 using torch::Tensor;
 
-// theta^(-2i/D), Su et al. 2021.
-Tensor base_frequencies(double theta, int64_t head_dim) {
+// theta^(2i/D), Su et al. 2021.
+Tensor base_powers(double theta, int64_t head_dim) {
   const Tensor exponents =
       torch::arange(0, head_dim, 2, torch::kFloat32) / static_cast<double>(head_dim);
-  return 1.0 / torch::pow(theta, exponents);
+  return torch::pow(theta, exponents);
+}
+
+Tensor base_frequencies(double theta, int64_t head_dim) {
+  return 1.0 / base_powers(theta, head_dim);
 }
 
 // NTK-aware scaling: the base grows so that the slowest pair is stretched by the factor and the
@@ -74,11 +78,24 @@ double yarn_mscale(double factor, double mscale) {
   return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
 
-// YaRN's temperature on the attention scores, applied to cosines and sines (its square reaches the
+Tensor long_frequencies(const RopeConfig& rope, int64_t sequence_length) {
+  const bool is_long = sequence_length > rope.original_max_position_embeddings;
+  const std::vector<double>& factors = is_long ? rope.long_factors : rope.short_factors;
+  return 1.0 / (torch::tensor(factors, torch::kFloat32) * base_powers(rope.theta, rope.dim));
+}
+
+double long_factor(const RopeConfig& rope) {
+  if (rope.factor <= 1.0) return 1.0;
+  const auto original_length = static_cast<double>(rope.original_max_position_embeddings);
+  return std::sqrt(1.0 + std::log(rope.factor) / std::log(original_length));
+}
+
+// A temperature on the attention scores, applied to cosines and sines (its square reaches the
 // scores).
 double attention_factor(const RopeConfig& rope) {
-  if (rope.type != RopeType::kYarn) return 1.0;
+  if (rope.type != RopeType::kYarn && rope.type != RopeType::kLong) return 1.0;
   if (rope.attention_factor) return *rope.attention_factor;
+  if (rope.type == RopeType::kLong) return long_factor(rope);
   if (rope.mscale && rope.mscale_all_dim) {
     return yarn_mscale(rope.factor, *rope.mscale) / yarn_mscale(rope.factor, *rope.mscale_all_dim);
   }
@@ -102,8 +119,9 @@ Tensor own_positions(int64_t row_length, const ops::PackedSequences& packed,
   return part ? positions.index_select(0, part->positions) : positions;
 }
 
-Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_position_embeddings,
+Tensor rotary_frequencies(const RopeConfig& rope, int64_t max_position_embeddings,
                           int64_t sequence_length) {
+  const int64_t head_dim = rope.dim;
   switch (rope.type) {
     case RopeType::kDefault:
       return base_frequencies(rope.theta, head_dim);
@@ -116,16 +134,16 @@ Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_
       return llama3_frequencies(rope, head_dim);
     case RopeType::kYarn:
       return yarn_frequencies(rope, head_dim);
+    case RopeType::kLong:
+      return long_frequencies(rope, sequence_length);
   }
   return {};
 }
 
-RotaryEmbedding::RotaryEmbedding(const ModelConfig& config)
-    : rope_(config.rope),
-      head_dim_(config.attention.head_dim),
-      max_position_embeddings_(config.max_position_embeddings),
-      frequencies_(
-          rotary_frequencies(rope_, head_dim_, max_position_embeddings_, max_position_embeddings_)),
+RotaryEmbedding::RotaryEmbedding(const RopeConfig& rope, int64_t max_position_embeddings)
+    : rope_(rope),
+      max_position_embeddings_(max_position_embeddings),
+      frequencies_(rotary_frequencies(rope_, max_position_embeddings_, max_position_embeddings_)),
       attention_factor_(attention_factor(rope_)),
       dynamic_length_(max_position_embeddings_) {}
 
@@ -134,25 +152,34 @@ RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOpti
                                      const std::shared_ptr<const ContextPart>& part) {
   const torch::NoGradGuard no_grad;
   const int64_t sequence_length = packed.empty() ? row_length : packed.longest;
-  if (rope_.type == RopeType::kDynamic) follow_length(sequence_length);
+  if (rope_.type == RopeType::kDynamic || rope_.type == RopeType::kLong)
+    follow_length(sequence_length);
   const bool usable = kept_.cos.defined() && kept_.cos.size(0) >= sequence_length &&
                       kept_.cos.dtype() == options.dtype() &&
                       kept_.cos.device() == options.device();
   if (!usable) rebuild(sequence_length, options);
   if (packed.empty() && !part) {
-    return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length), {}, nullptr};
+    return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length)};
   }
   const Tensor positions = own_positions(row_length, packed, part, options.device());
   return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed, part};
 }
 
 void RotaryEmbedding::follow_length(int64_t sequence_length) {
+  if (rope_.type == RopeType::kLong) {
+    const int64_t original_length = rope_.original_max_position_embeddings;
+    if ((sequence_length > original_length) == (dynamic_length_ > original_length)) return;
+    dynamic_length_ = sequence_length;
+    frequencies_ = rotary_frequencies(rope_, max_position_embeddings_, dynamic_length_);
+    kept_ = {};
+    return;
+  }
   const bool grows = sequence_length > dynamic_length_;
   const bool resets =
       sequence_length < max_position_embeddings_ && dynamic_length_ > max_position_embeddings_;
   if (!grows && !resets) return;
   dynamic_length_ = grows ? sequence_length : max_position_embeddings_;
-  frequencies_ = rotary_frequencies(rope_, head_dim_, max_position_embeddings_, dynamic_length_);
+  frequencies_ = rotary_frequencies(rope_, max_position_embeddings_, dynamic_length_);
   kept_ = {};
 }
 
@@ -163,7 +190,7 @@ void RotaryEmbedding::rebuild(int64_t length, const torch::TensorOptions& option
     return (values * attention_factor_)
         .to(options.device(), c10::typeMetaToScalarType(options.dtype()));
   };
-  kept_ = {finish(angles.cos()), finish(angles.sin()), {}, nullptr};
+  kept_ = {finish(angles.cos()), finish(angles.sin())};
 }
 
 }  // namespace sftbench

@@ -17,10 +17,11 @@ namespace sftbench {
 // Cosines and sines of the positions of a row of S tokens: 0 .. S - 1, or, in a packed row, from 0
 // on in each of its sequences.
 struct RotaryTables {
-  torch::Tensor cos;                        // [S, D/2]; undefined: nothing is rotated
-  torch::Tensor sin;                        // [S, D/2]
-  ops::PackedSequences packed;              // of the whole row
-  std::shared_ptr<const ContextPart> part;  // null: rows are whole
+  torch::Tensor cos = {};            // [S, rotated values / 2]; undefined: nothing is rotated
+  torch::Tensor sin = {};            // as cos
+  ops::PackedSequences packed = {};  // of the whole row
+  std::shared_ptr<const ContextPart> part = nullptr;  // null: rows are whole
+  torch::Tensor local_cos = {}, local_sin = {};       // of layers with positions of their own
 };
 
 // Positions 0, 1, ... from the first token of each sequence on, [S] int64 on the host.
@@ -32,11 +33,11 @@ torch::Tensor own_positions(int64_t row_length, const ops::PackedSequences& pack
 
 class RotaryEmbedding {
  public:
-  explicit RotaryEmbedding(const ModelConfig& config);
+  RotaryEmbedding(const RopeConfig& rope, int64_t max_position_embeddings);
 
   // Tables in dtype and device of what they rotate, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
   // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
-  // the maximum.
+  // the maximum. LongRoPE has other factors for sequences beyond the length of pre-training.
   // row_length: of the whole row, of which the tables hold what `part` says.
   RotaryTables tables(int64_t row_length, const torch::TensorOptions& options,
                       const ops::PackedSequences& packed = {},
@@ -50,17 +51,16 @@ class RotaryEmbedding {
   void rebuild(int64_t length, const torch::TensorOptions& options);
 
   RopeConfig rope_;
-  int64_t head_dim_;
   int64_t max_position_embeddings_;
-  torch::Tensor frequencies_;  // [D/2] float32
+  torch::Tensor frequencies_;  // [rotated values / 2] float32
   double attention_factor_;
   int64_t dynamic_length_;
   RotaryTables kept_;
 };
 
-// Radians per position of each pair, [D/2] float32, for sequences of `sequence_length` tokens (only
-// kDynamic depends on it).
-torch::Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim,
-                                 int64_t max_position_embeddings, int64_t sequence_length);
+// Radians per position of each pair, float32, for sequences of `sequence_length` tokens (only
+// kDynamic and kLong depend on it).
+torch::Tensor rotary_frequencies(const RopeConfig& rope, int64_t max_position_embeddings,
+                                 int64_t sequence_length);
 
 }  // namespace sftbench

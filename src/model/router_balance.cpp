@@ -83,6 +83,7 @@ void RouterBalance::note(int64_t layer, const Tensor& probabilities, const Tenso
 RouterBalance::Sums RouterBalance::sums() const {
   Sums sums;
   for (const Layer& layer : layers_) {
+    if (!layer.chosen.defined()) continue;  // it has no experts
     sums.chosen = sums.chosen.defined() ? sums.chosen + layer.chosen : layer.chosen;
     sums.probabilities = sums.probabilities.defined() ? sums.probabilities + layer.probabilities
                                                       : layer.probabilities;

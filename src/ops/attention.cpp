@@ -20,33 +20,34 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const AttentionImpl& attention_for(const Tensor& x) {
-  return has_cpu_kernels(x) ? kAttentionCpu : kAttentionAten;
+const AttentionImpl& attention_for(const Tensor& x, double cap) {
+  return has_cpu_kernels(x) && cap == 0 ? kAttentionCpu : kAttentionAten;
 }
 
 OptionalTensor optional_term(const Tensor& term) {
   return term.defined() ? OptionalTensor(term) : OptionalTensor();
 }
 
-ScoreTerms wide_terms(const Tensor& slopes, const Tensor& sinks, const Tensor& q) {
+ScoreTerms wide_terms(const Tensor& slopes, const Tensor& sinks, double cap, const Tensor& q) {
   const auto wide = [&](const Tensor& term) {
     return term.defined() ? term.detach().to(wide_dtype(q)).contiguous() : term;
   };
-  return {wide(slopes), wide(sinks)};
+  return {wide(slopes), wide(sinks), cap};
 }
 
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const OptionalTensor& slopes, const OptionalTensor& sinks, double scale,
-                        int64_t window, const std::vector<int64_t>& offsets,
+                        const OptionalTensor& slopes, const OptionalTensor& sinks, double cap,
+                        double scale, int64_t window, const std::vector<int64_t>& offsets,
                         const Dropout& dropout) {
     const Tensor no_term;
     const Tensor& own_slopes = slopes ? *slopes : no_term;
     const Tensor& own_sinks = sinks ? *sinks : no_term;
-    const auto [output, lse] = attention_for(q).forward(q, k, v, scale, window, offsets, dropout,
-                                                        wide_terms(own_slopes, own_sinks, q));
+    const auto [output, lse] = attention_for(q, cap).forward(
+        q, k, v, scale, window, offsets, dropout, wide_terms(own_slopes, own_sinks, cap, q));
     ctx->save_for_backward({q, k, v, output, lse, own_slopes, own_sinks});
+    ctx->saved_data["cap"] = cap;
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
     ctx->saved_data["offsets"] = offsets;
@@ -60,16 +61,20 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     const Dropout dropout = {ctx->saved_data["dropout"].toDouble(),
                              static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
     const Tensor& sinks = saved[6];
-    const auto [q, k, v, of_sinks] = attention_for(saved[0]).backward(
-        output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4],
-        ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
-        ctx->saved_data["offsets"].toIntVector(), dropout, wide_terms(saved[5], sinks, saved[0]));
+    const double cap = ctx->saved_data["cap"].toDouble();
+    const auto [q, k, v, of_sinks] =
+        attention_for(saved[0], cap)
+            .backward(output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3],
+                      saved[4], ctx->saved_data["scale"].toDouble(),
+                      ctx->saved_data["window"].toInt(), ctx->saved_data["offsets"].toIntVector(),
+                      dropout, wide_terms(saved[5], sinks, cap, saved[0]));
     const bool wanted = sinks.defined() && sinks.requires_grad();
     return {q,
             k,
             v,
             Tensor(),
             wanted ? of_sinks.to(sinks.scalar_type()) : Tensor(),
+            Tensor(),
             Tensor(),
             Tensor(),
             Tensor(),
@@ -154,7 +159,8 @@ void meet_keys(AttentionSums& sums, const Tensor& q, const Tensor& k, const Tens
   const torch::NoGradGuard no_grad;
   check_blocks(q, k, blocks, attention);
   if (has_library_blocks(q, attention)) return meet_by_library(sums, q, k, v, blocks, attention);
-  for (const auto& call : apart(blocks)) attention_for(q).meet(sums, q, k, v, call, attention);
+  const AttentionImpl& impl = attention_for(q, attention.cap);
+  for (const auto& call : apart(blocks)) impl.meet(sums, q, k, v, call, attention);
 }
 
 void meet_sinks(AttentionSums& sums, const Tensor& sinks) {
@@ -173,10 +179,9 @@ void add_gradients(AttentionGradients& gradients, const Tensor& output_gradient,
     return add_gradients_by_library(gradients, output_gradient, q, k, v, output, lse, blocks,
                                     attention);
   }
-  for (const auto& call : apart(blocks)) {
-    attention_for(q).add_gradients(gradients, output_gradient, q, k, v, output, lse, call,
-                                   attention);
-  }
+  const AttentionImpl& impl = attention_for(q, attention.cap);
+  for (const auto& call : apart(blocks))
+    impl.add_gradients(gradients, output_gradient, q, k, v, output, lse, call, attention);
 }
 
 Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& output_gradient, const Tensor& output,
@@ -220,13 +225,13 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
                               (q.requires_grad() || k.requires_grad() || v.requires_grad() ||
                                (terms.sinks.defined() && terms.sinks.requires_grad()));
   if (!differentiable) {
-    return attention_for(q)
+    return attention_for(q, terms.cap)
         .forward(qc, kc, vc, scale, window, packed.offsets, dropout,
-                 wide_terms(terms.slopes, terms.sinks, q))
+                 wide_terms(terms.slopes, terms.sinks, terms.cap, q))
         .first;
   }
   return CausalAttention::apply(qc, kc, vc, optional_term(terms.slopes), optional_term(terms.sinks),
-                                scale, window, packed.offsets, dropout);
+                                terms.cap, scale, window, packed.offsets, dropout);
 }
 
 }  // namespace sftbench::ops

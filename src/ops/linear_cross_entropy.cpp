@@ -32,8 +32,11 @@ struct Chunks {
   int64_t rows, count, most_rows;
   bool whole_tiles;
 
-  static Chunks of(const Tensor& hidden, const Tensor& weight, int64_t rows, bool weight_too) {
-    const int64_t row_bytes = weight.size(0) * hidden.element_size();
+  static Chunks of(const Tensor& hidden, const Tensor& weight, int64_t rows, bool weight_too,
+                   bool capped) {
+    // The slopes of a cap are wide.
+    const int64_t slope_bytes = capped ? static_cast<int64_t>(sizeof(float)) : 0;
+    const int64_t row_bytes = weight.size(0) * (hidden.element_size() + slope_bytes);
     if (!hidden.is_cuda()) {
       const bool tiles = hidden.scalar_type() == torch::kBFloat16 && multiplies_tiles();
       const int64_t bytes = tiles ? kTileChunkBytes : kChunkBytes;
@@ -89,13 +92,23 @@ auto cross_entropy_for(const Tensor& hidden) {
   return has_cpu_kernels(hidden) ? cross_entropy_cpu : cross_entropy_aten;
 }
 
-Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels, double logit_scale,
-               const LossDenominator& denominator, bool hidden_too, bool weight_too) {
+// In place, and the slope there: what a gradient behind the cap is multiplied with.
+Tensor cap(Tensor& logits, const LogitForm& form) {
+  if (form.scale != 1.0) logits.mul_(form.scale);
+  logits.div_(form.cap).tanh_();
+  Tensor slope = logits.to(wide_dtype(logits), /*non_blocking=*/false, /*copy=*/true);
+  logits.mul_(form.cap);
+  return slope.square_().neg_().add_(1).mul_(form.scale);
+}
+
+Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
+               const LogitForm& form, const LossDenominator& denominator, bool hidden_too,
+               bool weight_too) {
   const torch::NoGradGuard no_grad;
   const Labeled in = labeled_only(hidden, labels);
   check_labels(in.labels, weight.size(0));
   const int64_t count = in.labels.numel(), vocabulary = weight.size(0);
-  const auto chunks = Chunks::of(hidden, weight, count, weight_too);
+  const auto chunks = Chunks::of(hidden, weight, count, weight_too, form.cap > 0);
   const Tensor buffer = torch::empty({chunks.most_rows, vocabulary}, hidden.options());
   const auto cross_entropy = cross_entropy_for(hidden);
   const double gradient_scale = hidden_too || weight_too ? 1.0 / denominator.value : 0.0;
@@ -110,8 +123,11 @@ Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
     const Tensor x = in.hidden.slice(0, begin, end);
     Tensor logits = buffer.narrow(0, 0, end - begin);
     matmul_nt_into(logits, x, weight);
-    loss += cross_entropy(logits, in.labels.slice(0, begin, end), logit_scale, gradient_scale,
-                          denominator.on_device);
+    const Tensor slope = form.cap > 0 ? cap(logits, form) : Tensor();
+    loss +=
+        cross_entropy(logits, in.labels.slice(0, begin, end), slope.defined() ? 1.0 : form.scale,
+                      gradient_scale, denominator.on_device);
+    if (slope.defined()) logits.copy_(slope.mul_(logits));
     if (hidden_too) matmul_nn_into(dx.slice(0, begin, end), logits, weight);
     if (weight_too) matmul_tn_into(dw, logits, x, add_to_grad || chunk > 0 ? 1.0 : 0.0);
   }
@@ -124,10 +140,10 @@ Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels, double logit_scale,
+                        const Tensor& labels, const LogitForm& form,
                         const LossDenominator& denominator) {
-    const Result result = compute(hidden, weight, labels, logit_scale, denominator,
-                                  hidden.requires_grad(), weight.requires_grad());
+    const Result result = compute(hidden, weight, labels, form, denominator, hidden.requires_grad(),
+                                  weight.requires_grad());
     ctx->save_for_backward({weight, result.hidden_gradient, result.weight_gradient});
     return result.loss;
   }
@@ -176,8 +192,13 @@ Tensor LossDenominator::divide(const Tensor& numerator) const {
                              : numerator / value;
 }
 
+Tensor LogitForm::of(const Tensor& logits) const {
+  const Tensor scaled = scale == 1.0 ? logits : logits * scale;
+  return cap > 0 ? torch::tanh(scaled / cap) * cap : scaled;
+}
+
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                            double logit_scale, const LossDenominator& denominator) {
+                            const LogitForm& form, const LossDenominator& denominator) {
   require_float(hidden, kOp, "hidden");
   require(!denominator.on_device.defined() || has_cuda_kernels(hidden), kOp,
           "a denominator on a device needs kernels there", describe(hidden));
@@ -192,9 +213,9 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   const bool differentiable =
       torch::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
   if (differentiable) {
-    return LinearCrossEntropy::apply(hidden.contiguous(), weight, labels, logit_scale, denominator);
+    return LinearCrossEntropy::apply(hidden.contiguous(), weight, labels, form, denominator);
   }
-  return compute(hidden.contiguous(), weight, labels, logit_scale, denominator, false, false).loss;
+  return compute(hidden.contiguous(), weight, labels, form, denominator, false, false).loss;
 }
 
 }  // namespace sftbench::ops

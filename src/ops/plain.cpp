@@ -92,13 +92,12 @@ Tensor kept_matrix(const Tensor& q, const PackedSequences& packed, const Dropout
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                            double logit_scale, const LossDenominator& denominator) {
+                            const LogitForm& form, const LossDenominator& denominator) {
   constexpr const char* kOp = "plain::linear_cross_entropy";
   require_float(hidden, kOp, "hidden");
   require(hidden.dim() == 2, kOp, "hidden must be [N, H]", describe(hidden));
   require_like(weight, kOp, "weight", {-1, hidden.size(1)}, hidden);
-  Tensor logits = ops::linear(hidden, weight);
-  if (logit_scale != 1.0) logits = logits * logit_scale;
+  const Tensor logits = form.of(ops::linear(hidden, weight));
   const Tensor sum = at::cross_entropy_loss(logits.to(wide_dtype(logits)), labels, /*weight=*/{},
                                             at::Reduction::Sum, kIgnoredLabel);
   return denominator.divide(sum);
@@ -156,6 +155,7 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
   const Tensor keys = repeat_kv(k.transpose(1, 2), times);
   const Tensor values = repeat_kv(v.transpose(1, 2), times);
   Tensor scores = batched_matmul(queries, keys.transpose(2, 3)) * scale;
+  if (terms.cap > 0) scores = torch::tanh(scores / terms.cap) * terms.cap;
   if (terms.slopes.defined()) {
     const Tensor distances = distances_of(q.size(1), terms.slopes.options());
     scores = scores + (terms.slopes.view({-1, 1, 1}) * distances).to(q.scalar_type());

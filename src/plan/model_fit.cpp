@@ -24,10 +24,8 @@ class ModelFit : RequestReader {
   // A config.json that names no family is left to its reader, which says more.
   void require_fits() const {
     const std::string& folder = model_.weights_directory;
-    if (!options_.predicts || !is_known_family()) {
-      refuse_unknown_family(text("model_name"), family_of(model_.hf_config),
-                            folder.empty() ? folder : (fs::path(folder) / "config.json").string());
-    }
+    refuse_unknown_family(text("model_name"), family_of(model_.hf_config),
+                          folder.empty() ? folder : (fs::path(folder) / "config.json").string());
     const std::string foreign = foreign_layer_class_refusal(
         text("model_name"), shards() ? layer_family_of(model_.hf_config) : std::string(),
         text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));

@@ -8,6 +8,7 @@
 #include "plan/context_cost.h"
 #include "plan/known_model.h"
 #include "sftbench/base/error.h"
+#include "sftbench/families/family.h"
 #include "sftbench/families/model_config.h"
 #include "sftbench/families/model_shape.h"
 
@@ -285,7 +286,7 @@ void put_linears(const TrainingJob& job, const ModelConfig& config, const LayerS
        trains_weights(job), 0});
   work.linears.push_back(expert_work(job, config, experts));
   work.experts = static_cast<double>(config.experts->count);
-  work.activated += static_cast<double>(config.intermediate_size * config.experts->per_token);
+  work.activated += static_cast<double>(config.experts->width * config.experts->per_token);
 }
 
 void put_seconds(const TrainingJob& job, const ModelConfig& config, const LayerShape& layer,
@@ -409,7 +410,7 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const bool all = recompute != Recompute::kJob || !job.activations.gradient_checkpointing;
   work.recomputed_layers = all ? work.layers : work.layers - 1;
   work.vocabulary = config.vocab_size;
-  work.narrow_loss = config.family == ModelFamily::kGptBigCode;
+  work.narrow_loss = family_of(config).model_class == ModelClass::kGptBigCode;
   work.root = root_tensors(job, model.shape, config.hidden_size);
   work.head_flops = head_flops(job, config, static_cast<double>(work.positions));
   return work;

@@ -172,7 +172,7 @@ class Judge {
   }
 
   void refuse_model() {
-    if (!trains_family(family()) && !(options_.predicts && find_family(family()) != nullptr)) {
+    if (!trains_family(family())) {
       return refuse(unknown_family_refusal(text("model_name"), family()));
     }
     if (row_of(experiment_.tuning).adds_adapters && !has("target_modules") && !options_.own_model &&
@@ -494,8 +494,7 @@ bool support_depends_on(const std::string& property) {
 }
 
 bool trains_family(const std::string& family) {
-  const Family* known = find_family(family);
-  return family.empty() || (known != nullptr && known->trains);
+  return family.empty() || find_family(family) != nullptr;
 }
 
 }  // namespace sftbench

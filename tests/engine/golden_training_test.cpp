@@ -75,7 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "granitemoehybrid-balanced-float32", "granitemoehybrid-bfloat16",
                     "granitemoeshared-float32", "granitemoeshared-bfloat16", "mixtral-float32",
                     "mixtral-balanced-float32", "mixtral-bfloat16", "qwen2-float32",
-                    "qwen2-bfloat16", "qwen3-float32", "qwen3-bfloat16"),
+                    "qwen2-bfloat16", "qwen3-float32", "qwen3-bfloat16", "gemma2-float32",
+                    "gemma3-float32", "gpt_neox-float32", "olmo2-float32", "phi3-float32",
+                    "smollm3-float32", "starcoder2-float32"),
     [](const auto& tested) {
       std::string name = tested.param;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -144,12 +146,15 @@ TEST_P(TrainingVariants, EntriesInOneRowWithoutPaddingGiveTheSameNumbers) {
   EXPECT_GT(padding, 0) << "else there was nothing to leave out";
 }
 
+// Not phi3: how long a row is decides which of its factors LongRoPE takes.
 INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
                          testing::Values("llama-float32", "mistral-float32", "granite-float32",
                                          "bloom-float32", "gpt_bigcode-float32",
                                          "gpt_oss-balanced-float32", "granitemoe-balanced-float32",
                                          "granitemoehybrid-balanced-float32",
-                                         "mixtral-balanced-float32", "qwen3-float32"),
+                                         "mixtral-balanced-float32", "qwen3-float32",
+                                         "gemma2-float32", "gemma3-float32", "gpt_neox-float32",
+                                         "olmo2-float32", "smollm3-float32", "starcoder2-float32"),
                          [](const auto& tested) {
                            const std::string name = tested.param;
                            return name.substr(0, name.find('-'));

@@ -47,7 +47,8 @@ TEST(RanksEqualOne, ModelsWithTiedUntiedAndOptionalParts) {
 TEST(RanksEqualOne, FamiliesWithOtherLayers) {
   for (const char* model :
        {"bloom", "gpt_bigcode", "gpt_oss-balanced", "granitemoe-balanced",
-        "granitemoehybrid-balanced", "granitemoeshared", "mixtral-balanced", "qwen3"}) {
+        "granitemoehybrid-balanced", "granitemoeshared", "mixtral-balanced", "qwen3", "gemma2",
+        "gemma3", "gpt_neox", "olmo2", "phi3", "smollm3", "starcoder2"}) {
     expect_ranks_equal_one({.model = model, .checkpointing = true});
     expect_ranks_equal_one({.model = model, .strategy = "DDP", .accumulation = 2});
     expect_ranks_equal_one({.model = model, .strategy = "SHARD_OPTIM", .accumulation = 2});

@@ -1,19 +1,64 @@
 // A job over the golden runs' files, and an observer that keeps what it is told.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "model/drawn_weights.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/torch.h"
+#include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/engine/make_engine.h"
+#include "sftbench/model/causal_lm.h"
 
 namespace sftbench {
 
 inline std::string training_folder() {
   return SFTBENCH_TEST_DATA "/training";
+}
+
+// Checkpoints whose weights follow the rule of tests/reference/drawn.py. They go with the process that
+// wrote them, whatever processes it has forked.
+class DrawnCheckpoints {
+ public:
+  ~DrawnCheckpoints() {
+    if (::getpid() == owner_) std::filesystem::remove_all(folder_);
+  }
+
+  std::string of(const std::string& model) {
+    const std::filesystem::path folder = folder_ / model;
+    if (exists(folder)) return folder.string();
+    create_directories(folder);
+    const std::string config = training_folder() + "/" + model + "/config.json";
+    std::filesystem::copy_file(config, folder / "config.json");
+    const auto lm = make_causal_lm(read_json_file(config), torch::kFloat32, torch::kCPU);
+    draw_weights(*lm);
+    std::vector<TensorHeader> headers;
+    for (const NamedParameter& parameter : lm->parameters())
+      headers.push_back({parameter.name, StoredDtype::kF32, parameter.tensor->sizes().vec()});
+    SafetensorsWriter writer(folder / "model.safetensors", headers);
+    for (const NamedParameter& parameter : lm->parameters())
+      writer.append(parameter.tensor->data_ptr(), parameter.tensor->nbytes());
+    writer.finish();
+    return folder.string();
+  }
+
+ private:
+  pid_t owner_ = ::getpid();
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("sftbench_drawn_" + std::to_string(owner_));
+};
+
+// Of a model of the golden runs.
+inline std::string weights_directory(const std::string& model) {
+  static DrawnCheckpoints drawn;
+  const std::string folder = training_folder() + "/" + model;
+  return std::filesystem::exists(folder + "/model.safetensors") ? folder : drawn.of(model);
 }
 
 class Recorder : public TrainObserver {
@@ -50,7 +95,7 @@ inline TrainingJob job_of(const Json& golden) {
   const std::string model = golden["model"];
   TrainingJob job;
   job.model.name = model;
-  job.model.weights_directory = training_folder() + "/" + model;
+  job.model.weights_directory = weights_directory(model);
   job.model.hf_config = read_json_file(job.model.weights_directory + "/config.json");
   job.model.hf_config.update(golden.value("config", Json::object()));
   job.model.tokenizer_directory = training_folder() + "/tokenizer";

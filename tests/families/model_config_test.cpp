@@ -34,7 +34,7 @@ std::string error_of(const Json& fields) {
 
 TEST(ModelConfig, FillsInTheDefaultsOfTheFamily) {
   const ModelConfig llama = parse(Json::object());
-  EXPECT_EQ(llama.family, ModelFamily::kLlama);
+  EXPECT_EQ(llama.family, find_family("llama"));
   EXPECT_EQ(llama.attention.key_value_heads, 4);
   EXPECT_EQ(llama.attention.head_dim, 16);
   EXPECT_EQ(llama.max_position_embeddings, 2048);
@@ -122,7 +122,7 @@ TEST(ModelConfig, ReportsWhatItDoesNotBuildAsData) {
 
 TEST(ModelConfig, ArchitectureAloneIsEnough) {
   EXPECT_EQ(parse({{"model_type", nullptr}, {"architectures", {"GraniteForCausalLM"}}}).family,
-            ModelFamily::kGranite);
+            find_family("granite"));
 }
 
 TEST(ModelConfig, UnknownModelTypeListsTheKnownOnes) {
@@ -239,14 +239,55 @@ TEST(ModelConfig, VariantsOfFamiliesThatAreNotBuilt) {
   Json activated = bigcode;
   activated["activation_function"] = "relu";
   EXPECT_EQ(error_of(activated),
-            "config.json: activation_function: found \"relu\"; expected \"gelu\", \"gelu_new\" or "
-            "\"gelu_pytorch_tanh\"");
+            "config.json: activation_function: found \"relu\"; expected \"silu\", \"gelu\", "
+            "\"gelu_new\" or \"gelu_pytorch_tanh\"");
   EXPECT_EQ(error_of({{"model_type", "granitemoehybrid"},
                       {"layer_types", {"mamba", "rwkv"}},
                       {"mamba_n_heads", 4},
                       {"num_local_experts", 4},
                       {"num_experts_per_tok", 2}}),
             "config.json: layer_types: found \"rwkv\"; expected \"attention\" or \"mamba\"");
+}
+
+// A config.json of a family with what classes of transformers 5 have: heads, and no padding row.
+Json of_family(const std::string& model_type, Json fields) {
+  fields.update(
+      {{"model_type", model_type}, {"num_key_value_heads", 2}, {"pad_token_id", nullptr}});
+  return fields;
+}
+
+TEST(ModelConfig, WhatNewerFamiliesAskForAndIsNotBuilt) {
+  EXPECT_THAT(error_of(of_family("gemma2", {{"use_bidirectional_attention", true}})),
+              HasSubstr("use_bidirectional_attention: found true; expected false"));
+  EXPECT_THAT(error_of(of_family("gemma3_text", {{"attn_logit_softcapping", 50.0}})),
+              HasSubstr("attn_logit_softcapping: found 50.0; expected null"));
+  EXPECT_THAT(
+      error_of(of_family("gemma3_text", {{"rope_parameters",
+                                          {{"rope_type", "default"}, {"rope_theta", 10000.0}}}})),
+      HasSubstr("expected an object for full_attention and one for sliding_attention"));
+  EXPECT_THAT(error_of(of_family(
+                  "phi3", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}}})),
+              HasSubstr("rope_type: found a type that the class refuses; expected default or"));
+  EXPECT_THAT(error_of(of_family("smollm3", {{"no_rope_layers", {1}}})),
+              HasSubstr("no_rope_layers: found [1]; expected a list of at least 2 numbers"));
+}
+
+TEST(ModelConfig, LongRopeNeedsAFactorForEachPair) {
+  const Json long_rope = {
+      {"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}, {"long_factor", {1.0, 2.0, 0.0}}};
+  EXPECT_EQ(error_of(of_family("phi3", {{"rope_scaling", long_rope}})),
+            "config.json: rope_scaling.short_factor: found [1.0,1.0]; expected a list of 8 numbers "
+            "above 0, one for each pair\n"
+            "config.json: rope_scaling.long_factor: found [1.0,2.0,0.0]; expected a list of 8 "
+            "numbers above 0, one for each pair");
+}
+
+// Gemma2Config, Phi3Config, Olmo2Config and SmolLM3Config have one that config.json may leave out.
+TEST(ModelConfig, AClassMayHaveAPaddingRowOfItsOwn) {
+  EXPECT_EQ(parse({{"model_type", "gemma2"}, {"num_key_value_heads", 2}}).pad_token_id, 0);
+  EXPECT_EQ(parse({{"model_type", "olmo2"}}).pad_token_id, 1);
+  EXPECT_EQ(parse({{"model_type", "olmo2"}, {"pad_token_id", nullptr}}).pad_token_id, std::nullopt);
+  EXPECT_THAT(error_of({{"model_type", "phi3"}}), HasSubstr("found 32000; expected a row of the"));
 }
 
 TEST(ModelConfig, PaddingRowCountsFromTheEndWhenNegative) {
@@ -257,10 +298,9 @@ TEST(ModelConfig, PaddingRowCountsFromTheEndWhenNegative) {
 }
 
 TEST(ModelConfig, RopeThatIsNotBuilt) {
-  EXPECT_EQ(error_of({{"rope_scaling", {{"type", "longrope"}}}}),
-            "config.json: rope_scaling.rope_type: unknown type \"longrope\"; expected one of "
-            "default, linear, dynamic, "
-            "llama3, yarn");
+  EXPECT_EQ(error_of({{"rope_scaling", {{"type", "mrope"}}}}),
+            "config.json: rope_scaling.rope_type: unknown type \"mrope\"; expected one of "
+            "default, linear, dynamic, llama3, yarn, longrope");
   EXPECT_THAT(error_of({{"rope_parameters", {{"rope_type", "yran"}}}}),
               HasSubstr("did you mean 'yarn'?"));
   EXPECT_EQ(error_of({{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}}),

@@ -43,7 +43,7 @@ std::string error_with(const char* part, const Json& fields) {
 
 TEST(VisionConfigTest, TakesTheDefaultsOfEachClass) {
   const ModelConfig config = parse_model_config(llava());
-  EXPECT_EQ(config.family, ModelFamily::kLlavaNext);
+  EXPECT_EQ(config.family, find_family("llava_next"));
   EXPECT_EQ(config.hidden_size, 4096);
   EXPECT_EQ(config.num_hidden_layers, 32);
   EXPECT_EQ(config.intermediate_size, 14336);
@@ -116,7 +116,7 @@ TEST(VisionConfigTest, CutsNoImageWithoutPixels) {
 }
 
 TEST(VisionConfigTest, ReadsEverySpellingOfTensorNames) {
-  const auto canonical = family_of(ModelFamily::kLlavaNext).canonical_name;
+  const auto canonical = find_family("llava_next")->canonical_name;
   for (const char* name : {"language_model.model.layers.0.mlp.up_proj.weight",
                            "model.language_model.layers.0.mlp.up_proj.weight"})
     EXPECT_EQ(canonical(name), "model.language_model.layers.0.mlp.up_proj.weight");

@@ -24,7 +24,13 @@ void check_promises(const sftbench::ModelConfig& config) {
   }
   require(config.attention.heads % config.attention.key_value_heads == 0);
   require(config.attention.head_dim > 0 && config.attention.window >= 0);
-  require(!config.rotary || config.attention.head_dim % 2 == 0);
+  const sftbench::RopeConfig& rope = config.rope;
+  require(!config.rotary ||
+          (rope.dim > 0 && rope.dim % 2 == 0 && rope.dim <= config.attention.head_dim));
+  if (rope.type == sftbench::RopeType::kLong) {
+    require(static_cast<int64_t>(rope.long_factors.size()) == rope.dim / 2);
+    require(rope.short_factors.size() == rope.long_factors.size());
+  }
   require(!config.pad_token_id ||
           (*config.pad_token_id >= 0 && *config.pad_token_id < config.vocab_size));
   require(std::isfinite(config.rope.theta) && config.rope.theta > 1 && config.rope.factor > 0);
@@ -34,7 +40,10 @@ void check_promises(const sftbench::ModelConfig& config) {
   const auto layers = static_cast<size_t>(config.num_hidden_layers);
   require(config.mamba_layers.empty() || config.mamba_layers.size() == layers);
   require(config.attention.windowed.empty() || config.attention.windowed.size() == layers);
+  require(config.attention.unrotated.empty() || config.attention.unrotated.size() == layers);
   if (config.experts) {
+    require(config.experts->width > 0);
+    require(config.experts->dense_layers.empty() || config.experts->dense_layers.size() == layers);
     require(config.experts->per_token > 0 && config.experts->per_token <= config.experts->count);
     require(std::isfinite(config.experts->auxiliary_loss));
   }

@@ -153,7 +153,7 @@ TEST(ResizeVocabulary, NeverShrinks) {
 
 TEST(RotaryEmbedding, KeptTablesGrowAndFollowTheDtype) {
   const ModelConfig config = Golden("llama_plain").model->config();
-  RotaryEmbedding rotary(config);
+  RotaryEmbedding rotary(config.rope, config.max_position_embeddings);
   const RotaryTables longer = rotary.tables(20, torch::kFloat32),
                      shorter = rotary.tables(7, torch::kFloat32);
   EXPECT_EQ(shorter.cos.sizes(), (std::vector<int64_t>{7, 4}));
@@ -164,7 +164,7 @@ TEST(RotaryEmbedding, KeptTablesGrowAndFollowTheDtype) {
 
 TEST(RotaryEmbedding, DynamicRemembersTheLongestSequenceUntilAShortOne) {
   const ModelConfig config = Golden("llama_rope_dynamic").model->config();  // maximum 16
-  RotaryEmbedding rotary(config);
+  RotaryEmbedding rotary(config.rope, config.max_position_embeddings);
   const torch::Tensor original = rotary.tables(16, torch::kFloat32).sin.clone();
   const torch::Tensor stretched = rotary.tables(40, torch::kFloat32).sin.narrow(0, 0, 16).clone();
   EXPECT_GT(max_difference(original, stretched), 0.1);

@@ -1,4 +1,5 @@
-// The golden files of tests/reference/models.py, as tests of the model module read them.
+// The golden files of tests/reference/models.py, families.py and drawn.py, as tests of the model module
+// read them.
 #pragma once
 
 #include <cstring>
@@ -8,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "model/drawn_weights.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
-#include "sftbench/families/family.h"
 #include "sftbench/model/causal_lm.h"
 #include "test_device.h"
 
@@ -21,15 +22,20 @@ inline std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::path(SFTBENCH_TEST_DATA) / "models" / name;
 }
 
-// Every case of a family that is trained, sorted.
-inline std::vector<std::string> all_cases() {
+// The cases whose golden values are in a file of this name, sorted.
+inline std::vector<std::string> cases_with(const std::string& file) {
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(case_folder(""))) {
-    const Json config = read_json_file((entry.path() / "config.json").string());
-    if (find_family(config.at("model_type")) == nullptr) continue;
-    names.insert(entry.path().filename().string());
-  }
+  for (const auto& entry : std::filesystem::directory_iterator(case_folder("")))
+    if (exists(entry.path() / file)) names.insert(entry.path().filename().string());
   return {names.begin(), names.end()};
+}
+
+// Those of tests/reference/models.py and families.py, and those of drawn.py.
+inline std::vector<std::string> all_cases() {
+  return cases_with("golden.safetensors");
+}
+inline std::vector<std::string> drawn_cases() {
+  return cases_with("golden.json");
 }
 
 using Tensors = std::map<std::string, torch::Tensor>;
@@ -51,8 +57,8 @@ inline Tensors read_tensors(const std::filesystem::path& path) {
 
 // The golden values are those of evaluation.
 inline Json without_dropout(Json config) {
-  for (const char* key :
-       {"attention_dropout", "attn_pdrop", "embd_pdrop", "hidden_dropout", "resid_pdrop"}) {
+  for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "hidden_dropout",
+                          "resid_pdrop", "embedding_dropout", "residual_dropout"}) {
     if (config.contains(key)) config[key] = 0.0;
   }
   return config;
@@ -80,9 +86,24 @@ struct Golden {
                   const ops::KernelChoice& kernels = {})
       : folder(case_folder(name)),
         config(without_dropout(read_json_file((folder / "config.json").string()))),
-        expected(read_tensors(folder / "golden.safetensors")),
         model(make_causal_lm(config, dtype, test_device(), kernels)) {
+    if (exists(folder / "golden.json")) {
+      draw_weights(*model);
+      drawn = read_json_file((folder / "golden.json").string());
+      for (const char* rows : {"input_ids", "attention_mask", "labels"})
+        expected[rows] = matrix_of(drawn.at(rows));
+      return;
+    }
+    expected = read_tensors(folder / "golden.safetensors");
     load_weights(*model, folder.string());
+  }
+
+  // Rows of whole numbers.
+  static torch::Tensor matrix_of(const Json& rows) {
+    std::vector<torch::Tensor> tensors;
+    for (const Json& row : rows)
+      tensors.push_back(torch::tensor(row.get<std::vector<int64_t>>(), torch::kInt64));
+    return torch::stack(tensors).to(test_device());
   }
 
   const torch::Tensor& input_ids() const { return expected.at("input_ids"); }
@@ -112,6 +133,7 @@ struct Golden {
   std::filesystem::path folder;
   Json config;
   Tensors expected;
+  Json drawn;  // of a case of drawn.py, which holds digests of logits and gradients
   std::unique_ptr<CausalLm> model;
 };
 

@@ -98,14 +98,15 @@ TEST_P(PackedRows, GiveTheLossesAndGradientsOfEachSequenceAloneInFloat32) {
   expect_equal(torch::kFloat32, 1e-6, 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, PackedRows,
-                         ::testing::Values("llama_every_option", "llama_rope_yarn",
-                                           "mistral_sliding_window", "granite_every_option",
-                                           "bloom_every_option", "gpt_bigcode_odd_sizes",
-                                           "gpt_oss_plain", "granitemoe_plain",
-                                           "granitemoehybrid_plain", "granitemoehybrid_odd_sizes",
-                                           "mixtral_plain", "qwen2_every_option",
-                                           "qwen3_odd_sizes"));
+INSTANTIATE_TEST_SUITE_P(
+    Families, PackedRows,
+    ::testing::Values("llama_every_option", "llama_rope_yarn", "mistral_sliding_window",
+                      "granite_every_option", "gemma2_odd_sizes", "gemma3_odd_sizes",
+                      "gpt_neox_odd_sizes", "olmo2_odd_sizes", "phi3_plain", "smollm3_plain",
+                      "starcoder2_odd_sizes", "bloom_every_option", "gpt_bigcode_odd_sizes",
+                      "gpt_oss_plain", "granitemoe_plain", "granitemoehybrid_plain",
+                      "granitemoehybrid_odd_sizes", "mixtral_plain", "qwen2_every_option",
+                      "qwen3_odd_sizes"));
 
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -21,7 +21,7 @@ std::string line_of(const std::string& name, const std::vector<int64_t>& sizes) 
 }
 
 std::string layer_prefix(const ModelConfig& config, size_t index) {
-  std::string prefix = family_of(config.family).names.layer_prefix;
+  std::string prefix = family_of(config).names.layer_prefix;
   prefix += std::to_string(index);
   prefix += '.';
   return prefix;
@@ -85,6 +85,8 @@ TEST_P(ShapeTest, IsThatOfTheModel) {
   EXPECT_GE(shape.lookup_parameters, config.tie_word_embeddings ? 0 : model->embedding().numel());
 }
 
+INSTANTIATE_TEST_SUITE_P(Drawn, ShapeTest, ::testing::ValuesIn(drawn_cases()),
+                         [](const auto& test) { return test.param; });
 INSTANTIATE_TEST_SUITE_P(Families, ShapeTest, ::testing::ValuesIn(all_cases()),
                          [](const auto& test) { return test.param; });
 

@@ -15,16 +15,20 @@ import math
 import random
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (AutoModelForCausalLM, BloomConfig, GPTBigCodeConfig, GptOssConfig, GraniteConfig,
-                          GraniteMoeConfig, GraniteMoeHybridConfig, GraniteMoeSharedConfig, LlamaConfig, MistralConfig,
-                          MixtralConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config, Trainer, TrainerCallback,
-                          TrainingArguments)
+from transformers import (AutoModelForCausalLM, BloomConfig, Cohere2Config, Gemma2Config, Gemma3TextConfig, GPTBigCodeConfig,
+                          GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
+                          GraniteMoeSharedConfig, LlamaConfig, MistralConfig, MixtralConfig, Olmo2Config, Phi3Config,
+                          PreTrainedTokenizerFast, Qwen2Config, Qwen2MoeConfig, Qwen3Config, Qwen3MoeConfig, SmolLM3Config, StableLmConfig, Starcoder2Config,
+                          Trainer, TrainerCallback, TrainingArguments, MODEL_FOR_CAUSAL_LM_MAPPING)
 from transformers.core_model_loading import revert_weight_conversion
+
+from drawn import save_drawn
 
 FOLDER = Path(__file__).parent / "training"
 TEMPLATE = "\n### Response:"
@@ -67,6 +71,22 @@ CONFIGS = {
                             rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, truncate=False,
                                                  original_max_position_embeddings=32)),
 }
+# Weights follow the rule of drawn.py, so that no file has to hold them.
+DRAWN = {**COMMON, "hidden_size": 24, "intermediate_size": 36, "num_hidden_layers": 2, "initializer_range": 0.125}
+DRAWN_EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
+DRAWN_CONFIGS = {
+    "olmo2": Olmo2Config(**DRAWN),
+    "smollm3": SmolLM3Config(**DRAWN, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=12),
+    "starcoder2": Starcoder2Config(**DRAWN, sliding_window=12),
+    # Some batches are longer than the rows of pre-training, others are not.
+    "phi3": Phi3Config(**DRAWN, sliding_window=12, original_max_position_embeddings=36, rope_parameters=dict(
+        rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 2.5, 6.0])),
+    "gpt_neox": GPTNeoXConfig(**{key: value for key, value in DRAWN.items() if key != "num_key_value_heads"}, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.7)),
+    "gemma2": Gemma2Config(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, attn_logit_softcapping=3.0,
+                           final_logit_softcapping=6.0),
+    "gemma3": Gemma3TextConfig(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, sliding_window_pattern=2),
+}
 BALANCED = {"output_router_logits": True, "router_aux_loss_coef": 0.05}
 
 # name: model, dtype of the parameters, autocast, what differs from SETTINGS, what differs from the model's config
@@ -87,9 +107,10 @@ CASES = {
     **{f"{family}-{dtype}": (family, dtype, "no", {}, {}) for dtype in ("float32", "bfloat16") for family in (
         "qwen2", "qwen3", "mixtral", "granitemoe", "granitemoeshared", "gpt_bigcode", "bloom", "granitemoehybrid",
         "gpt_oss")},
+    **{f"{family}-float32": (family, "float32", "no", {}, {}) for family in DRAWN_CONFIGS},
     # Each micro batch adds its own auxiliary loss: two of them per step have twice the weight of one.
     **{f"{family}-balanced-float32": (family, "float32", "no", {}, BALANCED)
-       for family in ("mixtral", "granitemoe", "granitemoehybrid", "gpt_oss")},
+       for family in ("mixtral", "granitemoe", "granitemoehybrid", "gpt_oss", "qwen2_moe", "qwen3_moe")},
 }
 
 
@@ -154,7 +175,7 @@ def saved_form(model):
 
 def train(model_name, dtype, autocast, settings_changes, config_changes, entries, pad_id, held_out=None, watch=None):
     settings = {**SETTINGS, **settings_changes}
-    model = AutoModelForCausalLM.from_pretrained(FOLDER / model_name, dtype=getattr(torch, dtype), **config_changes)
+    model = load(model_name, dtype=getattr(torch, dtype), **config_changes)
     recorder = Recorder()
     arguments = TrainingArguments(output_dir="unused", use_cpu=True, logging_steps=1,
                                   save_strategy="no", report_to="none", disable_tqdm=True, gradient_checkpointing=True,
@@ -208,7 +229,7 @@ def scaler_trace():
 
 
 def decay_names(name="llama_all"):
-    model = AutoModelForCausalLM.from_pretrained(FOLDER / name)
+    model = load(name)
     decaying = set(Trainer.get_decay_parameter_names(None, model))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -217,7 +238,7 @@ def decay_names(name="llama_all"):
 
 
 def write_decays():
-    decays = {name: decay_names(name) for name in CONFIGS}
+    decays = {name: decay_names(name) for name in {**CONFIGS, **DRAWN_CONFIGS}}
     (FOLDER / "decays.json").write_text(json.dumps(decays, indent=1) + "\n")
 
 
@@ -226,7 +247,25 @@ def write_parts():
     (FOLDER / "parts.json").write_text(json.dumps(parts, indent=1) + "\n")
 
 
+def load(name, **options):
+    if name not in DRAWN_CONFIGS:
+        return AutoModelForCausalLM.from_pretrained(FOLDER / name, **options)
+    if name == "gemma2":  # the default leaves out the cap
+        options["attn_implementation"] = "eager"
+    with tempfile.TemporaryDirectory() as temporary:
+        config = DRAWN_CONFIGS[name]
+        save_drawn(Path(temporary), MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], config)
+        return AutoModelForCausalLM.from_pretrained(temporary, **options)
+
+
 def write_model(name):
+    if name in DRAWN_CONFIGS:
+        with tempfile.TemporaryDirectory() as temporary:
+            config = DRAWN_CONFIGS[name]
+            save_drawn(Path(temporary), MODEL_FOR_CAUSAL_LM_MAPPING[type(config)], config)
+            (FOLDER / name).mkdir(exist_ok=True)
+            shutil.copy(Path(temporary) / "config.json", FOLDER / name)
+        return
     torch.manual_seed(1)
     model = AutoModelForCausalLM.from_config(CONFIGS[name])
     with torch.no_grad():
@@ -259,7 +298,7 @@ def main():
     (FOLDER / "dataset.jsonl").write_text("".join(json.dumps({"output": text}) + "\n" for text in texts))
     tokenizer = make_tokenizer(texts)
     tokenizer.save_pretrained(FOLDER / "tokenizer")
-    for name in CONFIGS:
+    for name in {**CONFIGS, **DRAWN_CONFIGS}:
         write_model(name)
     write_cases(CASES)
     write_parts()

@@ -1,6 +1,5 @@
-// The families of models that this program trains or predicts: how Hugging Face calls them, how their
-// config.json is read, and what they consist of. One row for each. Those that are trained have a source
-// file each (families/granite.cpp) and a class each in model/; the others are in families/predicted.cpp.
+// The families of models that this program trains: how Hugging Face calls them, how their config.json is
+// read, and what they consist of. One row for each, at the end of a source file (families/granite.cpp).
 #pragma once
 
 #include <string>
@@ -21,8 +20,10 @@ struct ModelNames {
   const char* output;        // "lm_head"
 };
 
+// The class in model/ that builds a family's models.
+enum class ModelClass { kLlama, kBloom, kGptBigCode, kLlavaNext };
+
 struct Family {
-  ModelFamily id;
   const char* model_type;    // of config.json: "granite"
   const char* architecture;  // "GraniteForCausalLM"
   const char* layer_class;   // that FSDP wraps: "GraniteDecoderLayer"; "": that of the text model
@@ -32,14 +33,14 @@ struct Family {
   ModelShape (*shape)(const ModelConfig& config);
   // The name here of a tensor that checkpoints have had under several; null: they never had.
   std::string (*canonical_name)(const std::string& stored) = nullptr;
-  bool trains = true;  // false: predictions alone know it
+  ModelClass model_class = ModelClass::kLlama;
 };
 
 // Sorted by model_type.
 const std::vector<Family>& families();
 
-const Family& family_of(ModelFamily id);
-// Nothing for a model_type that is neither trained nor predicted.
+const Family& family_of(const ModelConfig& config);
+// Nothing for a model_type that is not trained.
 const Family* find_family(const std::string& model_type);
 
 // The model types that can be trained, sorted.

@@ -107,10 +107,8 @@ class CausalLm {
   // [V, H]: one row for each token.
   virtual torch::Tensor& embedding() = 0;
 
-  // [V, H]: the output projection (the embedding itself when tied), and the factor on the logits
-  // (1 / logits_scaling for Granite, else 1).
+  // [V, H]: the output projection (the embedding itself when tied).
   virtual const torch::Tensor& output_weight() const = 0;
-  virtual double logit_scale() const = 0;
 
   // Whether loss() has to know padding: it is no part of the auxiliary loss of a mixture of experts.
   bool needs_mask() const { return balance_ != nullptr; }

@@ -35,8 +35,10 @@ struct ScoreTerms {
   // [H] of q's dtype or float32: sinks of gpt_oss, one more score in each softmax whose probability goes nowhere.
   // Differentiable.
   torch::Tensor sinks;
+  // Scores become cap tanh(score / cap) before all else (Gemma 2); 0: they stay. Stock operators compute it.
+  double cap = 0;
 
-  bool empty() const { return !slopes.defined() && !sinks.defined(); }
+  bool empty() const { return !slopes.defined() && !sinks.defined() && cap == 0; }
 };
 
 inline constexpr int64_t kAllKeys = 0;  // a window without an end
@@ -65,6 +67,7 @@ struct PartAttention {
   Dropout dropout = {};
   torch::Tensor slopes = {};  // as ScoreTerms has them, in the wide dtype
   int64_t row_length = 0;     // of the whole row: what dropout counts with
+  double cap = 0;             // as ScoreTerms has it
 };
 
 // Of queries [B, S, H, D] over the keys that they have met. Wide: float32, float64 for float64 queries.

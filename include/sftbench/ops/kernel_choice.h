@@ -13,11 +13,12 @@ namespace sftbench::ops {
 // Of the operators' own headers, which say what they do. Every model includes this file: with their
 // declarations alone it is not compiled again for a change in one of them.
 struct Dropout;
+struct LogitForm;
 struct LossDenominator;
 struct PackedSequences;
 struct ScoreTerms;
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
-                                   const torch::Tensor& labels, double logit_scale,
+                                   const torch::Tensor& labels, const LogitForm& form,
                                    const LossDenominator& denominator);
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 struct NormedSum;

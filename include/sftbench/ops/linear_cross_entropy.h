@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sftbench/ops/logit_form.h"
 #include "sftbench/ops/loss_denominator.h"
 #include "sftbench/ops/tensor.h"
 
@@ -14,16 +15,17 @@ inline constexpr int64_t kIgnoredLabel = -100;
 
 // hidden [N, H], weight [V, H] of one dtype, labels [N] int64 (kIgnoredLabel: no loss) ->
 // float32 scalar: sum over positions of cross-entropy(logits, label) / denominator, with
-// logits = (hidden weight^T) * logit_scale rounded to hidden's dtype, then float32, as Hugging Face computes them.
+// logits = form.of(hidden weight^T) rounded to hidden's dtype, then float32, as Hugging Face computes them.
 // Positions are used as given: the caller has shifted the labels. Differentiable in hidden and weight, once.
 // The gradient of a leaf weight that has one already is added to in the forward pass, for an upstream gradient of 1:
 // make the loss the root of backward() and put a loss scale into the denominator (std::logic_error otherwise).
 // std::invalid_argument for labels outside the vocabulary, and for a denominator on a device whose kernels are not ours
 // (checks.h).
-// Extra memory: one chunk of logits, hidden's gradient, and weight's gradient if it has none yet. A chunk takes at most
-// 32 MiB on CPUs, and 128 MiB for bfloat16 where multiplies_tiles() of base/cpu_instructions.h.
+// Extra memory: one chunk of logits, of their slopes too where they have a cap, hidden's gradient, and weight's gradient
+// if it has none yet. A chunk takes at most 32 MiB on CPUs, and 128 MiB for bfloat16 where multiplies_tiles() of
+// base/cpu_instructions.h.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
-                                   const torch::Tensor& labels, double logit_scale,
+                                   const torch::Tensor& labels, const LogitForm& form,
                                    const LossDenominator& denominator);
 
 }  // namespace sftbench::ops

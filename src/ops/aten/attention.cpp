@@ -50,6 +50,7 @@ Tensor by_group(const Tensor& of_heads, const Tensor& q_tile) {
 Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, double scale,
                  int64_t window, const ScoreTerms& terms) {
   Tensor scores = at::matmul(q_tile, k_tile.transpose(-1, -2)) * scale;
+  if (terms.cap > 0) scores.div_(terms.cap).tanh_().mul_(terms.cap);
   if (terms.slopes.defined()) {
     const Tensor i = torch::arange(tile.q_begin, tile.q_end, scores.options()).unsqueeze(1);
     const Tensor j = torch::arange(tile.k_begin, tile.k_end, scores.options()).unsqueeze(0);
@@ -57,6 +58,12 @@ Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, d
   }
   return scores.masked_fill_(hidden_keys(tile, window, q_tile.device()),
                              -std::numeric_limits<double>::infinity());
+}
+
+// Gradients of scores before the cap, of those behind it. Of hidden ones, whose score is infinite, they
+// are 0. Slopes, which would stand in the way, come with no cap.
+Tensor before_cap(const Tensor& gradient, const Tensor& scores, double cap) {
+  return cap > 0 ? gradient * (1 - (scores / cap).square()).clamp_min_(0) : gradient;
 }
 
 // Which probabilities of a tile are kept, as [B, K, heads / K, queries, keys]; undefined: all are.
@@ -134,7 +141,7 @@ std::array<Tensor, 4> backward_rows(const Tensor& output_gradient, const Tensor&
     const Tensor p = (scores - queries(lse_grouped)).exp_();
     const Tensor tile_kept = kept.of(tile);
     const Tensor dp = times(at::matmul(queries(d_out), keys(vs).transpose(-1, -2)), tile_kept);
-    const Tensor ds = p * (dp - queries(delta)) * scale;
+    const Tensor ds = before_cap(p * (dp - queries(delta)) * scale, scores, terms.cap);
     queries(dq).copy_(at::matmul(ds, keys(ks)));
     keys(dk).add_(at::matmul(ds.transpose(-1, -2), queries(qs)).sum(2, /*keepdim=*/true));
     keys(dv).add_(
@@ -242,7 +249,7 @@ class BlockTiles {
   }
   Tensor scores(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile) const {
     return scores_of(q_tile, k_tile, tile, attention_.scale, attention_.window,
-                     {attention_.slopes, {}});
+                     {attention_.slopes, {}, attention_.cap});
   }
   Tensor kept(const Tile& tile) const { return kept_.of(tile); }
 
@@ -311,10 +318,11 @@ void add_block_gradients(AttentionGradients& gradients, const Tensor& output_gra
       const Tensor qs = tiles.queries(q, tile), ks = tiles.keys(k, tile);
       const Tensor d_out = tiles.queries(output_gradient, tile);
       const Tensor delta = (d_out * tiles.queries(output, tile)).sum(-1, /*keepdim=*/true);
-      const Tensor p = (tiles.scores(qs, ks, tile) - tiles.lse(lse, tile).unsqueeze(-1)).exp_();
+      const Tensor scores = tiles.scores(qs, ks, tile);
+      const Tensor p = (scores - tiles.lse(lse, tile).unsqueeze(-1)).exp_();
       const Tensor kept = tiles.kept(tile);
       const Tensor dp = times(at::matmul(d_out, tiles.keys(v, tile).transpose(-1, -2)), kept);
-      const Tensor ds = p * (dp - delta) * attention.scale;
+      const Tensor ds = before_cap(p * (dp - delta) * attention.scale, scores, attention.cap);
       const auto over_group = [](const Tensor& left, const Tensor& right) {
         return at::matmul(left.transpose(-1, -2), right).sum(2, /*keepdim=*/true);
       };

@@ -195,7 +195,7 @@ struct FlashBlock {
 
 bool has_library_sinks(const Tensor& q, const ScoreTerms& terms, const Dropout& dropout) {
   return has_flash_attention(q) && terms.sinks.defined() && !terms.slopes.defined() &&
-         dropout.probability == 0;
+         terms.cap == 0 && dropout.probability == 0;
 }
 
 Tensor library_sink_attention(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -214,7 +214,7 @@ Tensor library_sink_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 }
 
 bool has_library_blocks(const Tensor& q, const PartAttention& attention) {
-  return has_flash_attention(q) && !attention.slopes.defined() &&
+  return has_flash_attention(q) && !attention.slopes.defined() && attention.cap == 0 &&
          attention.dropout.probability == 0;
 }
 

@@ -21,7 +21,7 @@ torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, double scale, int64_t window,
                                 const PackedSequences& packed, const Dropout& dropout);
 
-// Whether FlashAttention computes these terms: sinks, and no slopes, without dropout.
+// Whether FlashAttention computes these terms: sinks, and no slopes and no cap, without dropout.
 bool has_library_sinks(const torch::Tensor& q, const ScoreTerms& terms, const Dropout& dropout);
 
 // The softmax without sinks, and then each query's share that they take: its output and log-sum-exp are those of all
@@ -32,8 +32,8 @@ torch::Tensor library_sink_attention(const torch::Tensor& q, const torch::Tensor
 
 // --- in parts ------------------------------------------------------------------------------------
 
-// Whether FlashAttention computes blocks of these queries: half precision on GPUs, without ALiBi and
-// without dropout.
+// Whether FlashAttention computes blocks of these queries: half precision on GPUs, without ALiBi,
+// without a cap and without dropout.
 bool has_library_blocks(const torch::Tensor& q, const PartAttention& attention);
 
 // meet_keys() and add_gradients() of any blocks. REQUIRES: has_library_blocks().

@@ -1,0 +1,37 @@
+// Every family, sorted by model_type. A family is a source file here and a line of this list.
+#pragma once
+
+#include "sftbench/families/family.h"
+
+// clang-format off
+#define SFTBENCH_FAMILIES(row) \
+  row(kBloomFamily) \
+  row(kGemmaFamily) \
+  row(kGemma2Family) \
+  row(kGemma3Family) \
+  row(kGptBigCodeFamily) \
+  row(kGptNeoxFamily) \
+  row(kGptOssFamily) \
+  row(kGraniteFamily) \
+  row(kGraniteMoeFamily) \
+  row(kGraniteMoeHybridFamily) \
+  row(kGraniteMoeSharedFamily) \
+  row(kLlamaFamily) \
+  row(kLlavaNextFamily) \
+  row(kMistralFamily) \
+  row(kMixtralFamily) \
+  row(kOlmo2Family) \
+  row(kPhi3Family) \
+  row(kQwen2Family) \
+  row(kQwen3Family) \
+  row(kSmolLm3Family) \
+  row(kStarcoder2Family)
+// clang-format on
+
+namespace sftbench {
+
+#define SFTBENCH_DECLARE(name) extern const Family name;
+SFTBENCH_FAMILIES(SFTBENCH_DECLARE)
+#undef SFTBENCH_DECLARE
+
+}  // namespace sftbench
