@@ -23,7 +23,9 @@
   row(kOlmo2Family) \
   row(kPhi3Family) \
   row(kQwen2Family) \
+  row(kQwen2MoeFamily) \
   row(kQwen3Family) \
+  row(kQwen3MoeFamily) \
   row(kSmolLm3Family) \
   row(kStarcoder2Family)
 // clang-format on

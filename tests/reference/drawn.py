@@ -217,6 +217,15 @@ CASES = {
                             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}}), 13, {}),
 
 
+    "qwen2_moe_plain": (Qwen2MoeForCausalLM, Qwen2MoeConfig(**{
+        **COMMON, **EXPERTS, "shared_expert_intermediate_size": 10, "mlp_only_layers": [0]}), 14, LOOP),
+    "qwen2_moe_odd_sizes": (Qwen2MoeForCausalLM, Qwen2MoeConfig(**{
+        **ODD, **ODD_EXPERTS, "num_key_value_heads": 3, "shared_expert_intermediate_size": 7, "norm_topk_prob": True,
+        "qkv_bias": False, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}), 13, LOOP),
+    "qwen3_moe_plain": (Qwen3MoeForCausalLM, Qwen3MoeConfig(**{**COMMON, **EXPERTS, "norm_topk_prob": True}), 14, LOOP),
+    "qwen3_moe_odd_sizes": (Qwen3MoeForCausalLM, Qwen3MoeConfig(**{
+        **ODD, **ODD_EXPERTS, "hidden_size": 17, "head_dim": 6, "attention_bias": True, "use_sliding_window": True,
+        "sliding_window": 5}), 13, LOOP),
 }
 
 

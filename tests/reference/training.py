@@ -86,6 +86,8 @@ DRAWN_CONFIGS = {
     "gemma2": Gemma2Config(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, attn_logit_softcapping=3.0,
                            final_logit_softcapping=6.0),
     "gemma3": Gemma3TextConfig(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, sliding_window_pattern=2),
+    "qwen2_moe": Qwen2MoeConfig(**DRAWN, **DRAWN_EXPERTS, shared_expert_intermediate_size=12),
+    "qwen3_moe": Qwen3MoeConfig(**DRAWN, **DRAWN_EXPERTS, norm_topk_prob=True, mlp_only_layers=[0]),
 }
 BALANCED = {"output_router_logits": True, "router_aux_loss_coef": 0.05}
 
