@@ -27,6 +27,7 @@
   row(kQwen3Family) \
   row(kQwen3MoeFamily) \
   row(kSmolLm3Family) \
+  row(kStableLmFamily) \
   row(kStarcoder2Family)
 // clang-format on
 

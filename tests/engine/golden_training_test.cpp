@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "mixtral-balanced-float32", "mixtral-bfloat16", "qwen2-float32",
                     "qwen2-bfloat16", "qwen3-float32", "qwen3-bfloat16", "gemma2-float32",
                     "gemma3-float32", "gpt_neox-float32", "olmo2-float32", "phi3-float32",
-                    "smollm3-float32", "starcoder2-float32", "qwen2_moe-float32",
-                    "qwen2_moe-balanced-float32", "qwen3_moe-float32",
+                    "smollm3-float32", "stablelm-float32", "starcoder2-float32",
+                    "qwen2_moe-float32", "qwen2_moe-balanced-float32", "qwen3_moe-float32",
                     "qwen3_moe-balanced-float32"),
     [](const auto& tested) {
       std::string name = tested.param;

@@ -25,8 +25,9 @@ void expect_tiles_equal_whole(const TrainingJob& job) {
 }
 
 TEST(MlpTiles, TrainEveryFamilyAsWholeMlpsDo) {
-  for (const char* model : {"llama", "llama_all", "mistral", "granite", "qwen2", "qwen3", "bloom",
-                            "gpt_bigcode", "gemma2", "gpt_neox", "olmo2", "phi3", "starcoder2"}) {
+  for (const char* model :
+       {"llama", "llama_all", "mistral", "granite", "qwen2", "qwen3", "bloom", "gpt_bigcode",
+        "gemma2", "gpt_neox", "olmo2", "phi3", "stablelm", "starcoder2"}) {
     SCOPED_TRACE(model);
     expect_tiles_equal_whole(job_of(RanksCase{.model = model, .ranks = 1}));
   }
@@ -41,7 +42,7 @@ TEST(MlpTiles, TrainHybridsWithoutExpertsAsWholeMlpsDo) {
 }
 
 TEST(MlpTiles, TrainAsWholeMlpsDoUnderEveryCheckpointing) {
-  for (const char* model : {"llama", "gpt_bigcode", "gemma2", "olmo2"}) {
+  for (const char* model : {"llama", "gpt_bigcode", "gemma2", "olmo2", "stablelm"}) {
     for (const bool reentrant : {false, true}) {
       SCOPED_TRACE(std::string(model) + (reentrant ? " reentrant" : ""));
       expect_tiles_equal_whole(job_of(RanksCase{.model = model,

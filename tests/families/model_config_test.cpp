@@ -257,6 +257,11 @@ Json of_family(const std::string& model_type, Json fields) {
 }
 
 TEST(ModelConfig, WhatNewerFamiliesAskForAndIsNotBuilt) {
+  EXPECT_EQ(error_of(of_family("stablelm", {{"qk_layernorm", true}, {"hidden_dropout", 0.1}})),
+            "config.json: qk_layernorm: found true; expected false: norms of each head apart are "
+            "not built\n"
+            "config.json: hidden_dropout: found 0.1; expected 0: dropout of the MLP alone is not "
+            "built");
   EXPECT_THAT(error_of(of_family("gemma2", {{"use_bidirectional_attention", true}})),
               HasSubstr("use_bidirectional_attention: found true; expected false"));
   EXPECT_THAT(error_of(of_family("gemma3_text", {{"attn_logit_softcapping", 50.0}})),
@@ -270,6 +275,9 @@ TEST(ModelConfig, WhatNewerFamiliesAskForAndIsNotBuilt) {
               HasSubstr("rope_type: found a type that the class refuses; expected default or"));
   EXPECT_THAT(error_of(of_family("smollm3", {{"no_rope_layers", {1}}})),
               HasSubstr("no_rope_layers: found [1]; expected a list of at least 2 numbers"));
+  EXPECT_THAT(error_of(of_family("stablelm", {{"partial_rotary_factor", 0.2}})),
+              HasSubstr("partial_rotary_factor: found 0.2; expected a share of 16 (head_dim) that "
+                        "is even"));
 }
 
 TEST(ModelConfig, LongRopeNeedsAFactorForEachPair) {

@@ -179,6 +179,10 @@ CASES = {
         **ODD, "hidden_size": 17, "head_dim": 6, "sliding_window": 4, "use_bias": False, "hidden_act": "gelu",
         "norm_epsilon": 1e-3, "tie_word_embeddings": False, "pad_token_id": 0}), 13, {}),
 
+    "stablelm_plain": (StableLmForCausalLM, StableLmConfig(**{**COMMON, "num_attention_heads": 2}), 14, {}),
+    "stablelm_odd_sizes": (StableLmForCausalLM, StableLmConfig(**{
+        **ODD, "use_parallel_residual": True, "use_qkv_bias": True, "tie_word_embeddings": True, "layer_norm_eps": 1e-3,
+        "rope_parameters": rope("default", partial_rotary_factor=0.7)}), 13, {}),
 
     "phi3_plain": (Phi3ForCausalLM, Phi3Config(**COMMON, pad_token_id=None), 14, {}),
     # Rows longer than those of pre-training.

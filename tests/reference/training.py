@@ -78,6 +78,8 @@ DRAWN_CONFIGS = {
     "olmo2": Olmo2Config(**DRAWN),
     "smollm3": SmolLM3Config(**DRAWN, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=12),
     "starcoder2": Starcoder2Config(**DRAWN, sliding_window=12),
+    "stablelm": StableLmConfig(**DRAWN, use_parallel_residual=True, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.7)),
     # Some batches are longer than the rows of pre-training, others are not.
     "phi3": Phi3Config(**DRAWN, sliding_window=12, original_max_position_embeddings=36, rope_parameters=dict(
         rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 2.5, 6.0])),
