@@ -6,6 +6,7 @@
 // clang-format off
 #define SFTBENCH_FAMILIES(row) \
   row(kBloomFamily) \
+  row(kCohere2Family) \
   row(kGemmaFamily) \
   row(kGemma2Family) \
   row(kGemma3Family) \

@@ -33,6 +33,7 @@ TEST(RanksAndRows, RowsOnSeveralRanksInEveryFamily) {
                             "llama_all",
                             "mixtral-balanced",
                             "qwen3",
+                            "cohere2",
                             "gemma2",
                             "gemma3",
                             "gpt_neox",

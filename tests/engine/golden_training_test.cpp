@@ -75,9 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "granitemoehybrid-balanced-float32", "granitemoehybrid-bfloat16",
                     "granitemoeshared-float32", "granitemoeshared-bfloat16", "mixtral-float32",
                     "mixtral-balanced-float32", "mixtral-bfloat16", "qwen2-float32",
-                    "qwen2-bfloat16", "qwen3-float32", "qwen3-bfloat16", "gemma2-float32",
-                    "gemma3-float32", "gpt_neox-float32", "olmo2-float32", "phi3-float32",
-                    "smollm3-float32", "stablelm-float32", "starcoder2-float32",
+                    "qwen2-bfloat16", "qwen3-float32", "qwen3-bfloat16", "cohere2-float32",
+                    "gemma2-float32", "gemma3-float32", "gpt_neox-float32", "olmo2-float32",
+                    "phi3-float32", "smollm3-float32", "stablelm-float32", "starcoder2-float32",
                     "qwen2_moe-float32", "qwen2_moe-balanced-float32", "qwen3_moe-float32",
                     "qwen3_moe-balanced-float32"),
     [](const auto& tested) {
@@ -155,8 +155,9 @@ INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
                                          "gpt_oss-balanced-float32", "granitemoe-balanced-float32",
                                          "granitemoehybrid-balanced-float32",
                                          "mixtral-balanced-float32", "qwen3-float32",
-                                         "gemma2-float32", "gemma3-float32", "gpt_neox-float32",
-                                         "olmo2-float32", "smollm3-float32", "starcoder2-float32"),
+                                         "cohere2-float32", "gemma2-float32", "gemma3-float32",
+                                         "gpt_neox-float32", "olmo2-float32", "smollm3-float32",
+                                         "starcoder2-float32"),
                          [](const auto& tested) {
                            const std::string name = tested.param;
                            return name.substr(0, name.find('-'));

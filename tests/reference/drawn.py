@@ -220,6 +220,11 @@ CASES = {
         "rope_parameters": {"full_attention": rope("linear", factor=8.0),
                             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}}), 13, {}),
 
+    "cohere2_plain": (Cohere2ForCausalLM, Cohere2Config(
+        **COMMON, sliding_window=5, sliding_window_pattern=2, logit_scale=0.5, pad_token_id=None), 14, {}),
+    "cohere2_odd_sizes": (Cohere2ForCausalLM, Cohere2Config(**{
+        **ODD, "sliding_window": 4, "attention_bias": True, "tie_word_embeddings": False, "pad_token_id": 0,
+        "layer_types": ["full_attention", "sliding_attention"]}), 13, {}),
 
     "qwen2_moe_plain": (Qwen2MoeForCausalLM, Qwen2MoeConfig(**{
         **COMMON, **EXPERTS, "shared_expert_intermediate_size": 10, "mlp_only_layers": [0]}), 14, LOOP),

@@ -90,6 +90,7 @@ DRAWN_CONFIGS = {
     "gemma3": Gemma3TextConfig(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, sliding_window_pattern=2),
     "qwen2_moe": Qwen2MoeConfig(**DRAWN, **DRAWN_EXPERTS, shared_expert_intermediate_size=12),
     "qwen3_moe": Qwen3MoeConfig(**DRAWN, **DRAWN_EXPERTS, norm_topk_prob=True, mlp_only_layers=[0]),
+    "cohere2": Cohere2Config(**DRAWN, sliding_window=12, sliding_window_pattern=2, logit_scale=0.5),
 }
 BALANCED = {"output_router_logits": True, "router_aux_loss_coef": 0.05}
 
