@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,20 @@ class DrawnCheckpoints {
   std::filesystem::path folder_ =
       std::filesystem::temp_directory_path() / ("sftbench_drawn_" + std::to_string(owner_));
 };
+
+// The models of the golden runs whose weights are drawn, sorted: "cohere2", "qwen2_moe-balanced".
+inline std::vector<std::string> drawn_models() {
+  const std::string end = "-float32.json";
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(training_folder())) {
+    const std::string file = entry.path().filename().string();
+    if (!file.ends_with(end)) continue;
+    const std::string model = read_json_file(entry.path().string())["model"];
+    if (exists(std::filesystem::path(training_folder()) / model / "model.safetensors")) continue;
+    names.insert(file.substr(0, file.size() - end.size()));
+  }
+  return {names.begin(), names.end()};
+}
 
 // Of a model of the golden runs.
 inline std::string weights_directory(const std::string& model) {
