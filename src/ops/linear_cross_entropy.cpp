@@ -92,12 +92,12 @@ auto cross_entropy_for(const Tensor& hidden) {
   return has_cpu_kernels(hidden) ? cross_entropy_cpu : cross_entropy_aten;
 }
 
-// In place, and the slope there: what a gradient behind the cap is multiplied with.
+// In place, and the slope there: what a gradient behind the cap is multiplied with. libtorch 1.13 has
+// no tanh of float16 on CPUs.
 Tensor cap(Tensor& logits, const LogitForm& form) {
-  if (form.scale != 1.0) logits.mul_(form.scale);
-  logits.div_(form.cap).tanh_();
   Tensor slope = logits.to(wide_dtype(logits), /*non_blocking=*/false, /*copy=*/true);
-  logits.mul_(form.cap);
+  slope.mul_(form.scale / form.cap).tanh_();
+  logits.copy_(slope).mul_(form.cap);
   return slope.square_().neg_().add_(1).mul_(form.scale);
 }
 
@@ -194,7 +194,8 @@ Tensor LossDenominator::divide(const Tensor& numerator) const {
 
 Tensor LogitForm::of(const Tensor& logits) const {
   const Tensor scaled = scale == 1.0 ? logits : logits * scale;
-  return cap > 0 ? torch::tanh(scaled / cap) * cap : scaled;
+  if (cap == 0) return scaled;
+  return torch::tanh((scaled / cap).to(wide_dtype(scaled))).to(scaled.scalar_type()) * cap;
 }
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,

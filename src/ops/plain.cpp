@@ -155,7 +155,7 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
   const Tensor keys = repeat_kv(k.transpose(1, 2), times);
   const Tensor values = repeat_kv(v.transpose(1, 2), times);
   Tensor scores = batched_matmul(queries, keys.transpose(2, 3)) * scale;
-  if (terms.cap > 0) scores = torch::tanh(scores / terms.cap) * terms.cap;
+  if (terms.cap > 0) scores = LogitForm(1, terms.cap).of(scores);
   if (terms.slopes.defined()) {
     const Tensor distances = distances_of(q.size(1), terms.slopes.options());
     scores = scores + (terms.slopes.view({-1, 1, 1}) * distances).to(q.scalar_type());

@@ -10,8 +10,9 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
-// Relative to the norm. Cosines are float32 everywhere, and libraries round them differently.
-constexpr double kDigestTolerance = 5e-7;
+// Relative to the norm. Cosines are float32 everywhere, and libraries and instruction sets round them
+// differently. The gradient of a key's bias, whose terms cancel, is off by 9e-7 at the baseline.
+constexpr double kDigestTolerance = 2e-6;
 constexpr double kLossTolerance = 1e-6;
 constexpr double kNormTolerance = 1e-5;  // relative
 // As in hugging_face_test.cpp.

@@ -23,12 +23,14 @@ const std::vector<Case> kCases = {
     {1, 900, 2, 2, 64, 511}};
 
 // eager_attention_forward of Hugging Face: repeat_kv, scores, mask, softmax, values.
-Tensor reference(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window) {
+Tensor reference(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window,
+                 double cap = 0) {
   const int64_t length = q.size(1), groups = q.size(2) / k.size(2);
   const auto heads_first = [](const Tensor& x) { return x.transpose(1, 2); };
   const Tensor keys = heads_first(k).repeat_interleave(groups, 1),
                values = heads_first(v).repeat_interleave(groups, 1);
   Tensor scores = torch::matmul(heads_first(q), keys.transpose(2, 3)) * scale;
+  if (cap > 0) scores = torch::tanh(scores / cap) * cap;
   const Tensor position = torch::arange(length).to(q.device());
   const Tensor i = position.unsqueeze(1), j = position.unsqueeze(0);
   Tensor visible = j <= i;
@@ -153,6 +155,24 @@ TEST(CausalAttention, TermsOfScoresMatchFloat64ForwardAndBackward) {
           },
           [&](const auto& in) { return reference_with_terms(in, 0.2, c.window, slopes, {}); },
           drawn, 2.0);
+    }
+  }
+}
+
+TEST(CausalAttention, CapsOfScoresMatchFloat64ForwardAndBackward) {
+  constexpr double kCap = 0.8;  // most scores are beyond it
+  ScoreTerms capped;
+  capped.cap = kCap;
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : kCases) {
+      if (c.length > 300) continue;
+      expect_op_matches(
+          "cap " + label(c),
+          [&](const auto& in) {
+            return causal_attention(in[0], in[1], in[2], 0.2, c.window, {}, {}, capped);
+          },
+          [&](const auto& in) { return reference(in[0], in[1], in[2], 0.2, c.window, kCap); },
+          inputs(c, dtype), 2.0);
     }
   }
 }

@@ -12,6 +12,7 @@ struct Case {
   int64_t positions, width, vocabulary;
   double logit_scale;
   double ignored;  // fraction of the labels
+  double cap = 0;
 };
 
 const std::vector<Case> kCases = {{1, 4, 2, 1.0, 0.0},       {5, 16, 33, 1.0, 0.0},
@@ -35,7 +36,8 @@ Tensor first_labels() {
 // num_items_in_batch.
 Tensor reference(const Tensor& hidden, const Tensor& weight, const Tensor& labels, const Case& c,
                  double denominator) {
-  const Tensor logits = torch::matmul(hidden, weight.t()) * c.logit_scale;
+  Tensor logits = torch::matmul(hidden, weight.t()) * c.logit_scale;
+  if (c.cap > 0) logits = torch::tanh(logits / c.cap) * c.cap;
   return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoredLabel) /
          denominator;
 }
@@ -51,11 +53,23 @@ Compared run(const Case& c, torch::Dtype dtype, double denominator, bool in_floa
   };
   const Tensor hidden = draw({c.positions, c.width}, 1), weight = draw({c.vocabulary, c.width}, 2);
   const Tensor labels = some_labels(c);
-  const Tensor loss =
-      in_float64 ? reference(hidden, weight, labels, c, denominator)
-                 : linear_cross_entropy(hidden, weight, labels, c.logit_scale, denominator);
+  const Tensor loss = in_float64 ? reference(hidden, weight, labels, c, denominator)
+                                 : linear_cross_entropy(hidden, weight, labels,
+                                                        {c.logit_scale, c.cap}, denominator);
   loss.backward();
   return {loss.detach(), hidden.grad(), weight.grad()};
+}
+
+// Half precision rounds capped logits three times, and others once.
+TEST(LinearCrossEntropy, CapsMatchFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : {Case{5, 16, 33, 1.0, 0.0, 0.7}, Case{70, 64, 1001, 2.0, 0.3, 3.0}}) {
+      const Compared actual = run(c, dtype, 7.0, false), expected = run(c, dtype, 7.0, true);
+      EXPECT_LE(relative_error(actual.loss, expected.loss), 3 * tolerance(dtype)) << c.vocabulary;
+      expect_close("hidden", actual.hidden_gradient, expected.hidden_gradient, 6.0);
+      expect_close("weight", actual.weight_gradient, expected.weight_gradient, 6.0);
+    }
+  }
 }
 
 TEST(LinearCrossEntropy, MatchesFloat64ForwardAndBackward) {
