@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/evidence_option.h"
+#include "cli/export_option.h"
 #include "cli/machine_options.h"
 #include "cli/record.h"
 #include "sftbench/advise/explain.h"
@@ -23,6 +24,7 @@ struct ExplainArguments {
   std::string own;  // --evidence
   MachineOverrides overrides;
   std::string format = "table";
+  std::vector<std::string> exports;
 };
 
 Json or_nothing(const std::optional<double>& value) {
@@ -77,14 +79,20 @@ void explain_result(const ExplainArguments& arguments) {
   const Prediction prediction = oracle.predict(own.job, arguments.overrides.stack);
   const Uncertainty uncertainty = uncertainty_with(arguments.own, oracle);
   const Explanation explanation = explain(own, result.at("extra"), prediction, uncertainty);
+  const ExportedJobs exports =
+      write_exports(arguments.exports, own.job, {}, arguments.overrides.stack);
   if (format == OutputFormat::kJson || format == OutputFormat::kJsonLines) {
     const Interval interval = uncertainty.interval(Figure::kTime, prediction.at);
-    print_record({}, as_json(explanation, own, interval), format);
+    Json json = as_json(explanation, own, interval);
+    if (!exports.json.empty()) json["export"] = exports.json;
+    print_record({}, json, format);
     return;
   }
   const bool for_people = format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
   if (for_people) std::cout << explanation.sentence << "\n\n" << std::flush;
   print_table(table_of(explanation), format);
+  if (for_people && !exports.lines.empty())
+    std::cout << std::flush << "\n" << definition_list(exports.lines);
 }
 
 }  // namespace
@@ -98,6 +106,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   add_machine_options(*command, arguments->overrides);
   add_evidence_option(*command, arguments->own);
+  add_export_option(*command, arguments->exports);
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command->footer(R"(

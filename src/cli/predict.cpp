@@ -12,6 +12,7 @@
 #include "cli/dataset_lengths.h"
 #include "cli/definition_list.h"
 #include "cli/evidence_option.h"
+#include "cli/export_option.h"
 #include "cli/machine_options.h"
 #include "cli/number_checks.h"
 #include "cli/predict_alternatives.h"
@@ -49,6 +50,7 @@ struct PredictArguments {
   bool exact = false;
   std::string own;      // --evidence
   DatasetLengths data;  // --lengths-of
+  std::vector<std::string> exports;
 };
 
 std::string gib(double bytes) {
@@ -261,6 +263,12 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
     json["exact"] = exact_json(exact);
     fit = exact.fit;
   }
+  if (!arguments.exports.empty()) {
+    ExportedJobs written = write_exports(arguments.exports, prediction.job, loaded.model_path,
+                                         prediction.machine.stack.name);
+    for (auto& line : written.lines) lines.push_back(std::move(line));
+    json["export"] = std::move(written.json);
+  }
   print_record(in_full(prediction, lines), json, format);
   return fit == Fit::kDies ? exit_code(Status::kInvalid) : 0;
 }
@@ -339,6 +347,9 @@ int predict(const PredictArguments& arguments) {
   if (!arguments.data.dataset.empty() && !one) {
     throw InputError({{{}, 0, "--lengths-of", "the space has several entities", "--entity", {}}});
   }
+  if (!arguments.exports.empty() && !one) {
+    throw InputError({{{}, 0, "--export", "the space has several entities", "--entity", {}}});
+  }
   if (one) return predict_one(loaded, arguments, format);
   predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
                 arguments.space, arguments.own, format);
@@ -375,6 +386,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   command->add_flag("--exact", arguments->exact,
                     "of one entity: run three steps on a GPU that is not there, and count its "
                     "memory to the byte (a build for GPUs, no GPU)");
+  add_export_option(*command, arguments->exports);
   command->add_flag("--rows", arguments->rows, "with --score: each row instead of summaries");
   command->footer(R"(
 What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs

@@ -14,6 +14,7 @@
 #include "cli/dataset_lengths.h"
 #include "cli/definition_list.h"
 #include "cli/evidence_option.h"
+#include "cli/export_option.h"
 #include "cli/machine_options.h"
 #include "cli/number_checks.h"
 #include "cli/own_training.h"
@@ -46,6 +47,7 @@ struct RecommendArguments {
   bool allow_tight = false;
   std::string most_risk, own;  // --max-oom-risk, --evidence
   MachineOverrides overrides;
+  std::vector<std::string> exports;
 };
 
 [[noreturn]] void refuse(const std::string& key, const std::string& found,
@@ -192,9 +194,12 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
   return question;
 }
 
-void print_answer(const RecommendationView& view, OutputFormat output) {
+void print_answer(const RecommendationView& view, const ExportedJobs& exports,
+                  OutputFormat output) {
   if (output == OutputFormat::kJson || output == OutputFormat::kJsonLines) {
-    print_record({}, as_json(view), output);
+    Json json = as_json(view);
+    if (!exports.json.empty()) json["export"] = exports.json;
+    print_record({}, json, output);
     return;
   }
   const auto text = output == OutputFormat::kTable      ? definition_list
@@ -202,7 +207,18 @@ void print_answer(const RecommendationView& view, OutputFormat output) {
                                                         : nullptr;
   if (text != nullptr) std::cout << text(assumptions_of(view)) << "\n";
   print_table(table_of(view), output);
-  if (text != nullptr) std::cout << "\n" << text(reasons_of(view));
+  Definitions lines = reasons_of(view);
+  lines.insert(lines.end(), exports.lines.begin(), exports.lines.end());
+  if (text != nullptr) std::cout << "\n" << text(lines);
+}
+
+// The best one, over all of its data.
+ExportedJobs exports_of(const RecommendArguments& arguments, const Recommendation& answer,
+                        const Question& question, const std::string& own_model) {
+  TrainingJob job = answer.job;
+  job.data.model_max_length = question.workload.model_max_length;
+  job.batches.num_train_epochs = question.workload.epochs;
+  return write_exports(arguments.exports, job, own_model, arguments.overrides.stack);
 }
 
 void recommend(const RecommendArguments& arguments) {
@@ -222,9 +238,10 @@ void recommend(const RecommendArguments& arguments) {
   question.gpu_watts = std::move(evidence.gpu_watts);
   const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
   const Recommendation answer = recommend(question, prices, oracle, uncertainty);
-  print_answer({answer, question, prices, own.name.empty() ? std::string() : arguments.model,
-                arguments.overrides.stack, arguments.gpus.empty()},
-               format);
+  const std::string own_model = own.name.empty() ? std::string() : arguments.model;
+  print_answer(
+      {answer, question, prices, own_model, arguments.overrides.stack, arguments.gpus.empty()},
+      exports_of(arguments, answer, question, own_model), format);
 }
 
 void add_options(CLI::App& command, RecommendArguments& arguments) {
@@ -294,6 +311,7 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
       .add_option("--config", arguments.config_path,
                   "actuator configuration (ado's format); its model_map adds models")
       ->type_name("FILE");
+  add_export_option(command, arguments.exports);
   command.add_option("--format", arguments.format, "table, json, jsonl, csv or md")
       ->capture_default_str();
 }

@@ -160,6 +160,12 @@ void ArgumentFileReader::settle_warmup() {
 }
 
 void ArgumentFileReader::settle_adapters() {
+  // LLaMA-Factory trains in float32 what pure_bf16 does not leave in bfloat16.
+  if (const GivenValue* tuning = find("tuning");
+      tuning != nullptr && tuning->source.ends_with("finetuning_type") &&
+      tuning->value.text == "full" && find("torch_dtype") == nullptr) {
+    put_text("torch_dtype", "float32", "finetuning_type");
+  }
   file_.activated = !taken("activated").empty();
   file_.tuning = taken("tuning");
   if (!all_targets_.empty()) {

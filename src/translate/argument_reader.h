@@ -53,6 +53,7 @@ class ArgumentFileReader : ArgumentValues {
   void datasets(const YamlNode& node, const std::string& path);
   void data_configuration(const YamlNode& node, const std::string& path);
   void data_processor(const YamlNode& node, const std::string& path);
+  void stage(const YamlNode& node, const std::string& path);
   void registered_dataset(const YamlNode& node, const std::string& path);
   void nothing(const YamlNode&, const std::string&) {}
   void template_of(const YamlNode& node, const std::string& path);

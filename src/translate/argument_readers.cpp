@@ -39,6 +39,7 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"chat_template_path", &Self::template_of},
       {"chat_template_jinja", &Self::template_of},
       {"template", &Self::named_template},
+      {"stage", &Self::stage},
       {"eos_token", &Self::special_token},
       {"special_tokens.bos_token", &Self::special_token},
       {"special_tokens.eos_token", &Self::special_token},
@@ -52,6 +53,7 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"logging_steps", &Self::log_steps},
       {"val_size", &Self::evaluated_share},
       {"val_set_size", &Self::evaluated_share},
+      {"test_split_size", &Self::evaluated_share},
       {"evals_per_epoch", &Self::evaluations_of_epoch},
       {"saves_per_epoch", &Self::saves_of_epoch},
       {"per_device_train_batch_size", &Self::batch_of_device},
@@ -185,6 +187,14 @@ void ArgumentFileReader::registered_dataset(const YamlNode& node, const std::str
   if (given_.data) return;
   error(node, path, "found " + describe(node) + ", names of LLaMA-Factory's dataset_info.json",
         "--data FILE, which takes its place");
+}
+
+// LLaMA-Factory's training on whole texts.
+void ArgumentFileReader::stage(const YamlNode& node, const std::string& path) {
+  if (!is_value(node, "pt"))
+    return error(node, path, "found " + describe(node) + ", which has no equal here", "sft or pt");
+  put("response_template", text_node("None"), path);
+  note(place(node, path) + " pt: entries are packed where --padding packed says so");
 }
 
 // A word is axolotl's name of a template of its own.
@@ -327,11 +337,12 @@ void ArgumentFileReader::liger(const YamlNode& node, const std::string& path) {
   put("fast_kernels", std::move(kernels), path);
 }
 
-// axolotl's integrations of kernels compute what this program's do.
+// axolotl's integrations of kernels compute what this program's do; liger's are all three.
 void ArgumentFileReader::plugins(const YamlNode& node, const std::string& path) {
   for (const YamlNode& item : node.is_sequence() ? node.items : std::vector<YamlNode>{node}) {
     const bool of_kernels = item.text.find("liger") != std::string::npos ||
                             item.text.find("cut_cross_entropy") != std::string::npos;
+    if (item.text.ends_with(".LigerPlugin")) liger(scalar_node("true"), path);
     if (of_kernels) continue;
     error(item, path, "found " + describe(item) + ", which has no equal here",
           "the plugins of liger and cut_cross_entropy, whose kernels are this program's own");

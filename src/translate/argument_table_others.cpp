@@ -30,12 +30,12 @@ const std::vector<ArgumentRow>& other_arguments() {
       {"worker_resources trainer_resources", kRead},
 
       // --- LLaMA-Factory
-      {"stage", kFixed, kSupervisedOnly, "sft"},
+      {"stage", kRead, "", "sft"},
       {"finetuning_type", kChoice, "tuning"},
       {"cutoff_len", kProperty, "model_max_length"},
       {"dataset", kRead, "training_data_path"},
       {"eval_dataset", kFixed, "--eval-data FILE"},
-      {"val_size val_set_size", kRead, "eval_split", "0"},
+      {"val_size val_set_size test_split_size", kRead, "eval_split", "0"},
       {"max_samples", kProperty, "max_train_samples"},
       {"template", kRead, "chat_template"},
       {"dataset_dir media_dir", kRead, "dataset"},
@@ -120,6 +120,7 @@ const std::vector<ArgumentRow>& other_arguments() {
        "flash_attn", "false"},
       {"flash_attn_cross_entropy flash_attn_rms_norm flash_attn_fuse_qkv flash_attn_fuse_mlp "
        "flash_optimum flex_attn_compile_kwargs lora_mlp_kernel lora_qkv_kernel lora_o_kernel "
+       "lora_embedding_kernel "
        "liger_rope liger_rms_norm liger_rms_norm_gated liger_layer_norm liger_glu_activation "
        "liger_swiglu liger_cross_entropy liger_fused_linear_cross_entropy cut_cross_entropy "
        "fused_attn_kernel use_kernels unsloth_cross_entropy_loss use_scattermoe use_sonicmoe "
@@ -137,7 +138,8 @@ const std::vector<ArgumentRow>& other_arguments() {
       {"dp_replicate_size tensor_parallel_size expert_parallel_size", kFixed,
        "fsdp_sharding_strategy: HYBRID_SHARD, or fast_moe", "1"},
       {"early_stopping_patience", kFixed, "--stop-at-precision"},
-      {"min_sample_len excess_length_strategy", kFixed, "sequence_len"},
+      {"min_sample_len", kFixed, "sequence_len"},
+      {"excess_length_strategy", kFixed, "", "truncate"},
       {"loss_watchdog_threshold loss_watchdog_patience", kIdle, "no loss ends a run"},
       {"auto_resume_from_checkpoints", kChoice, "", "false"},
       {"strict model_type tokenizer_type processor_type type_of_model base_model_config "

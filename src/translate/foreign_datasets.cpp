@@ -133,6 +133,7 @@ std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& p
                                                "type",
                                                "ds_type",
                                                "data_files",
+                                               "columns",
                                                "field_messages",
                                                "field",
                                                "trust_remote_code",
@@ -172,12 +173,10 @@ std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& p
     const std::string field = text_at(set, "field");
     take("dataset_text_field", text_node(field.empty() ? "text" : field), path + ".type");
     take("response_template", text_node("None"), path + ".type");
-  } else {
-    const YamlNode* node = set.find("type");
-    diagnostics.error(
-        node == nullptr ? set : *node, path + ".type",
-        node == nullptr ? "is missing" : "found " + describe(*node) + ", which has no equal here",
-        "chat_template or completion, or --data FILE and --template TEXT");
+  } else if (const YamlNode* node = set.find("type")) {  // trl's sets have none
+    diagnostics.error(*node, path + ".type",
+                      "found " + describe(*node) + ", which has no equal here",
+                      "chat_template or completion, or --data FILE and --template TEXT");
   }
   return std::nullopt;
 }

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "campaign/campaign_fixture.h"
-#include "campaign/yaml_text.h"
 #include "sftbench/base/error.h"
 #include "sftbench/campaign/engines.h"
 #include "sftbench/catalog/catalog.h"
@@ -101,27 +100,6 @@ TEST(KubernetesTest, NamesOfTheClusterAreCheckedByKey) {
   CampaignPlan elsewhere = plan;
   elsewhere.output = "/scratch/results";
   EXPECT_THAT(refusal(elsewhere, {}), HasSubstr("a path below /data/"));
-}
-
-TEST(YamlTextTest, EveryReaderGetsTheSameTextsBack) {
-  const std::vector<std::string> texts = {
-      "",           "true",          "8",     "1e3",     "null",       "~",
-      "- a",        "a: b",          "#x",    "a #b",    " a",         "a ",
-      "a\nb\n",     "a\nb",          "\ta\n", "\n\na\n", "ü\nx\n",     "a\n\n",
-      "  x:\n y\n", "key:\n  - 1\n", "=",     "@at",     "2001-01-01", "0x1F",
-      "'",          "\"q\"",         "|",     "no",      "{{a}}",      "a\r\nb\n",
-      "x: |\n  y\n"};
-  Json value = {{"list", texts}, {"empty", Json::object()}, {"none", Json::array()}, {"n", 3}};
-  for (size_t i = 0; i < texts.size(); ++i) value["map"]["k" + std::to_string(i)] = texts[i];
-  const YAML::Node read = YAML::Load(yaml_document(value));
-  EXPECT_EQ(read["list"].as<std::vector<std::string>>(), texts);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const YAML::Node node = read["map"]["k" + std::to_string(i)];
-    EXPECT_TRUE(node.IsScalar()) << texts[i];
-    EXPECT_EQ(node.Scalar(), texts[i]);
-  }
-  EXPECT_TRUE(read["empty"].IsMap());
-  EXPECT_EQ(read["n"].as<int>(), 3);
 }
 
 }  // namespace SFTBENCH_FILE

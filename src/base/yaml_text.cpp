@@ -1,4 +1,4 @@
-#include "campaign/yaml_text.h"
+#include "sftbench/base/yaml_text.h"
 
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
@@ -23,6 +23,17 @@ bool is_plain(const std::string& text) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' ||
            c == '/';
   });
+}
+
+// PyYAML takes 1e-05 for a text, and 1.0e-05 for the number.
+std::string number_or_word(const Json& value) {
+  std::string text = json_text(value);
+  const size_t exponent = text.find('e');
+  if (value.is_number_float() && exponent != std::string::npos &&
+      text.find('.') == std::string::npos) {
+    text.insert(exponent, ".0");
+  }
+  return text;
 }
 
 // Several lines, each ended, none of which needs an escape, the first not indented.
@@ -53,7 +64,7 @@ void emit(YAML::Emitter& out, const Json& value) {
     for (const Json& item : value) emit(out, item);
     out << YAML::EndSeq;
   } else if (!value.is_string()) {
-    out << json_text(value);  // numbers, truth values and null are spelled alike
+    out << number_or_word(value);
   } else {
     const auto& text = value.get_ref<const std::string&>();
     if (is_literal(text)) {

@@ -1,0 +1,194 @@
+#include "translate/export_data.h"
+
+#include <filesystem>
+
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/experiment.h"
+#include "sftbench/data/conversation.h"
+#include "sftbench/huggingface/datasets.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the data are, as load_dataset() of the package datasets takes it.
+struct Place {
+  std::string path;      // file, folder or id of the hub
+  std::string loader;    // of a file: json, parquet, csv, arrow
+  std::string config, split = "train";
+};
+
+Place place_of(const DataSource& data) {
+  Place place;
+  const bool hub = data.dataset_id.find('/') != std::string::npos &&
+                   dataset_name_problem(data.dataset_id).empty();
+  if (hub) {
+    const DatasetName name = dataset_name(data.dataset_id);
+    place.path = name.id;
+    place.config = name.part.config;
+    place.split = name.part.split;
+    return place;
+  }
+  place.path = fs::absolute(data.path).lexically_normal().string();
+  const std::string ending = fs::path(data.path).extension().string();
+  if (fs::is_directory(data.path)) return place;
+  place.loader = ending == ".parquet" || ending == ".csv" || ending == ".arrow" ? ending.substr(1)
+                                                                                 : "json";
+  return place;
+}
+
+class DataExporter {
+ public:
+  DataExporter(const std::string& program, const DataSource& data)
+      : program_(program), data_(data), place_(place_of(data)) {}
+
+  ExportedData exported() {
+    if (!data_.mixture.empty()) {
+      refuse("a mixture of several sets", "one set");
+    } else if (program_ == "fms-hf-tuning") {
+      put_fms();
+    } else if (program_ == "trl") {
+      put_trl();
+    } else if (program_ == "axolotl") {
+      put_axolotl();
+    } else {
+      put_llamafactory();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool is_conversation() const { return !data_.conversation_field.empty(); }
+  bool is_pair() const { return !data_.input_field.empty(); }
+  bool is_text() const {
+    return !data_.pretokenized && !is_conversation() && data_.entry_template.empty() && !is_pair();
+  }
+  void refuse(std::string what, std::string expected) {
+    out_.refusal = std::move(what);
+    out_.expected = std::move(expected);
+  }
+  void refuse_form() {
+    refuse(data_.pretokenized              ? "data of token ids (pretokenized)"
+           : data_.entry_template.empty() ? "data of two columns (--input-column)"
+                                          : "data_formatter_template",
+           "data with one field of text, or conversations");
+  }
+
+  // What else bears loss there changes neither time nor memory.
+  void note_loss() {
+    if (!data_.response_template.empty())
+      out_.notes.push_back("all of an entry bears loss: response_template has no equal in " +
+                           program_);
+  }
+  void note_template() {
+    if (!data_.chat_template.empty())
+      out_.notes.push_back("conversations follow the tokenizer's own template");
+  }
+
+  void put_fms() {
+    Json& arguments = out_.arguments;
+    arguments["training_data_path"] = place_.path;
+    if (!place_.config.empty() || place_.split != "train")
+      return refuse("a part of a dataset", "the split train of its default configuration");
+    if (data_.pretokenized) return;
+    if (is_pair()) return refuse_form();
+    if (is_conversation()) {
+      arguments["dataset_conversation_field"] = data_.conversation_field;
+      if (!data_.chat_template.empty())
+        arguments["chat_template"] = escaped_text(data_.chat_template);
+      return;
+    }
+    if (data_.entry_template.empty()) {
+      arguments["dataset_text_field"] = data_.text_field;
+    } else {
+      arguments["data_formatter_template"] = escaped_text(data_.entry_template);
+    }
+    const bool one_row = row_of(data_.padding).one_row;
+    if (data_.response_template.empty() && !one_row) {
+      refuse("an entry all of which bears loss, padded",
+             "--response-template TEXT, or --padding packed");
+    } else if (!data_.response_template.empty() && one_row) {
+      note_loss();
+    } else if (!data_.response_template.empty()) {
+      arguments["response_template"] = escaped_text(data_.response_template);
+    }
+  }
+
+  void put_trl() {
+    Json set = {{"path", place_.loader.empty() ? place_.path : place_.loader}};
+    if (!place_.loader.empty()) set["data_files"] = place_.path;
+    if (!place_.config.empty()) set["name"] = place_.config;
+    set["split"] = place_.split;
+    out_.arguments["datasets"] = Json::array({std::move(set)});
+    if (is_text()) {
+      out_.arguments["dataset_text_field"] = data_.text_field;
+      return note_loss();
+    }
+    if (is_conversation() && data_.conversation_field == kConversationField) return note_template();
+    if (is_conversation())
+      return refuse("conversations in " + data_.conversation_field, kConversationField);
+    if (!data_.pretokenized) refuse_form();
+  }
+
+  void put_axolotl() {
+    Json set = {{"path", place_.path}};
+    if (!place_.loader.empty()) set["ds_type"] = place_.loader;
+    if (!place_.config.empty()) set["name"] = place_.config;
+    if (place_.loader.empty()) set["split"] = place_.split;
+    if (is_text()) {
+      set["type"] = "completion";
+      set["field"] = data_.text_field;
+      out_.notes.emplace_back("a text longer than sequence_len becomes several rows in axolotl");
+      note_loss();
+    } else if (is_conversation()) {
+      set["type"] = "chat_template";
+      set["field_messages"] = data_.conversation_field;
+      note_template();
+    } else {
+      refuse_form();
+    }
+    out_.arguments["datasets"] = Json::array({std::move(set)});
+  }
+
+  void put_llamafactory() {
+    Json set = Json::object();
+    set[place_.path.starts_with('/') ? "file_name" : "hf_hub_url"] = place_.path;
+    if (!place_.config.empty()) set["subset"] = place_.config;
+    if (place_.split != "train") set["split"] = place_.split;
+    Json& arguments = out_.arguments;
+    arguments["stage"] = "sft";
+    if (is_text()) {  // its stage sft has no entries of one text
+      arguments["stage"] = "pt";
+      const bool packed = data_.padding == Padding::kPacked;
+      arguments["packing"] = packed;
+      if (packed) out_.notes.emplace_back("packed entries see one another in its stage pt");
+      set["columns"] = {{"prompt", data_.text_field}};
+      note_loss();
+    } else if (is_conversation()) {
+      set["formatting"] = "openai";
+      set["columns"] = {{"messages", data_.conversation_field}};
+      note_template();
+    } else {
+      refuse_form();
+    }
+    arguments["dataset"] = "data";
+    arguments["dataset_dir"] = ".";
+    const Json info = {{"data", std::move(set)}};
+    out_.files.push_back({"dataset_info.json", json_text(info, 2) + "\n"});
+  }
+
+  const std::string& program_;
+  const DataSource& data_;
+  Place place_;
+  ExportedData out_;
+};
+
+}  // namespace
+
+ExportedData exported_data(const std::string& program, const DataSource& data) {
+  return DataExporter(program, data).exported();
+}
+
+}  // namespace sftbench

@@ -1,0 +1,164 @@
+// --export: the files for other programs, which their own parsers have read (tests/reference/exports.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/own_training_fixture.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+#include "translate/argument_names.h"
+#include "translate/export_table.h"
+
+namespace sftbench {
+namespace SFTBENCH_FILE {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class ExportTest : public OwnTrainingTest {
+ protected:
+  ExportTest() {
+    write("texts.jsonl", "{\"text\": \"a\\n### Response: b\"}\n");
+    write("chats.jsonl",
+          "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+          "{\"role\": \"assistant\", \"content\": \"b\"}]}\n");
+  }
+
+  static Json golden(const fs::path& path) { return read_json_file(path.string()); }
+
+  static std::vector<fs::path> goldens() {
+    std::vector<fs::path> paths;
+    for (const auto& entry :
+         fs::directory_iterator(std::string(SFTBENCH_TEST_DATA) + "/exports")) {
+      if (entry.path().extension() == ".json") paths.push_back(entry.path());
+    }
+    return paths;
+  }
+
+  static std::string program_of(const Json& golden) {
+    const auto text = golden["read by"].get<std::string>();
+    return text.substr(0, text.find(' '));
+  }
+
+  ProgramResult exported(std::vector<std::string> words, const std::string& program) const {
+    words.insert(words.end(), {"--weights", "random", "--export", program});
+    return OwnTrainingTest::program(words, "predict");
+  }
+
+  // What memory, time and the update follow from.
+  static Json trained(const Json& job) {
+    Json parts = Json::object();
+    for (const char* part : {"batches", "precision", "optimizer", "device", "activations", "kernels",
+                             "lora", "parallel", "seed", "tuning"})
+      parts[part] = job[part];
+    parts["data"] = {job["data"]["model_max_length"], job["data"]["padding"]};
+    return parts;
+  }
+};
+
+TEST_F(ExportTest, EveryKeyHasItsRow) {
+  for (const ExportProgram& program : all_export_programs()) {
+    for (const std::string& key : parts_of(program.keys, ' '))
+      EXPECT_NE(find_argument(key), nullptr) << program.name << ": " << key;
+  }
+}
+
+TEST_F(ExportTest, WritesWhatTheProgramsParserRead) {
+  ASSERT_EQ(goldens().size(), 4u * 3u);
+  for (const fs::path& path : goldens()) {
+    const Json expected = golden(path);
+    const std::string program = program_of(expected);
+    fs::remove_all(folder_ / program);
+    const ProgramResult result =
+        exported(expected["arguments"].get<std::vector<std::string>>(), program);
+    ASSERT_EQ(result.status, 0) << path << result.err;
+    for (const auto& [name, text] : expected["files"].items()) {
+      std::string own = read_file((folder_ / program / name).string());
+      for (size_t at; (at = own.find(folder_.string())) != std::string::npos;)
+        own.replace(at, folder_.string().size(), "@");
+      EXPECT_EQ(own, text.get<std::string>()) << path;
+    }
+  }
+}
+
+TEST_F(ExportTest, WhatIsReadBackIsTheSameJob) {
+  for (const fs::path& path : goldens()) {
+    const Json expected = golden(path);
+    const std::string program = program_of(expected);
+    fs::remove_all(folder_ / program);
+    const auto arguments = expected["arguments"].get<std::vector<std::string>>();
+    ASSERT_EQ(exported(arguments, program).status, 0);
+    std::vector<std::string> words = arguments;
+    words.insert(words.end(), {"--weights", "random"});
+    Json asked = trained(job(words));
+    std::string file;
+    for (const auto& [name, text] : expected["files"].items())
+      if (name == "arguments.json" || name == program + ".yaml") file = name;
+    const bool chats = path.string().find("chats") != std::string::npos;
+    const Json read = trained(job({"--arguments", program + "/accelerate.yaml", "--arguments",
+                                   program + "/" + file, "--set", "model_name=llama3.1-8b",
+                                   "--set", "gpu_model=NVIDIA-H100-80GB-HBM3", "--weights", "random",
+                                   "--data", chats ? "chats.jsonl" : "texts.jsonl",
+                                   "--experiment", asked["tuning"].get<std::string>(),
+                                   chats ? "--chat-template" : "--text-field",
+                                   chats ? "{{ messages }}" : "text"}));
+    // A note says it: axolotl knows no products without autocast.
+    if (program == "axolotl") asked["precision"]["autocast"] = "bf16";
+    EXPECT_EQ(read, asked) << path << Json::diff(asked, read);
+  }
+}
+
+TEST_F(ExportTest, WhatAProgramCannotSayIsRefused) {
+  const std::vector<std::string> usual = {"--experiment",        "full",
+                                          "--set",               "model_name=llama3.1-8b",
+                                          "--set",               "number_gpus=2",
+                                          "--set",               "gpu_model=NVIDIA-H100-80GB-HBM3",
+                                          "--set",               "batch_size=2",
+                                          "--set",               "model_max_length=512"};
+  const auto refusal = [&](const char* program, std::vector<std::string> more) {
+    more.insert(more.begin(), usual.begin(), usual.end());
+    const ProgramResult result = exported(more, program);
+    EXPECT_EQ(result.status, 2) << result.out;
+    EXPECT_FALSE(fs::exists(folder_ / program));
+    return result.err;
+  };
+  EXPECT_THAT(refusal("trl", {"--set", "mlp_tiles=2"}),
+              HasSubstr("--export trl: mlp_tiles 2 has no equal there"));
+  EXPECT_THAT(refusal("axolotl", {"--set", "fsdp_sharding_strategy=NO_SHARD"}),
+              HasSubstr("fsdp_sharding_strategy NO_SHARD has no equal there; expected FULL_SHARD"));
+  EXPECT_THAT(refusal("llamafactory", {"--set", "offload_optimizer=true"}),
+              HasSubstr("offload_optimizer true has no equal there"));
+  EXPECT_THAT(refusal("fms-hf-tuning", {"--data", "pairs.json", "--input-column", "input",
+                                        "--output-column", "output"}),
+              HasSubstr("data of two columns (--input-column) has no equal there"));
+  EXPECT_THAT(refusal("tlr", {}), HasSubstr("did you mean 'trl'?"));
+}
+
+TEST_F(ExportTest, KeepsWhatIsThere) {
+  fs::create_directory(folder_ / "trl");
+  write("trl/train.sh", "mine\n");
+  const ProgramResult result =
+      exported({"--experiment", "full", "--set", "model_name=llama3.1-8b", "--set", "number_gpus=1",
+                "--set", "gpu_model=NVIDIA-H100-80GB-HBM3", "--set", "batch_size=2", "--set",
+                "model_max_length=512"},
+               "trl");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("trl/train.sh is there and says something else"));
+  EXPECT_EQ(read_file((folder_ / "trl/train.sh").string()), "mine\n");
+}
+
+TEST_F(ExportTest, RecommendExportsItsBest) {
+  const ProgramResult result =
+      program({"--model", "llama3.1-8b", "--entries", "1000", "--gpus", "H100", "--length", "777",
+               "--epochs", "2", "--export", "fms-hf-tuning=mine"},
+              "recommend");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("fms-hf-tuning  sh mine/train.sh"));
+  const Json arguments = read_json_file((folder_ / "mine/arguments.json").string());
+  EXPECT_EQ(arguments["max_seq_length"], 777);
+  EXPECT_EQ(arguments["num_train_epochs"], 2.0);
+  EXPECT_THAT(read_file((folder_ / "mine/train.sh").string()),
+              HasSubstr("--max_seq_length 777"));
+}
+
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench
