@@ -2,20 +2,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-#include <optional>
 #include <thread>
 #include <vector>
 
 #include "cli/dataset_commands.h"
-#include "cli/dataset_forms.h"
+#include "cli/dataset_lengths.h"
 #include "cli/given_data.h"
 #include "cli/number_checks.h"
 #include "cli/record.h"
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
-#include "sftbench/data/entry_file.h"
-#include "sftbench/data/parquet_library.h"
-#include "sftbench/data/token_count.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -28,69 +24,6 @@ struct CountArguments {
   std::string cache, format = "table";
   int64_t model_max_length = 0;  // 0: not truncated
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-};
-
-// A dataset's file or folder, opened as what it holds.
-class CountedFile {
- public:
-  CountedFile(const fs::path& path, const CountArguments& arguments) {
-    if (is_parquet(path) && has_chats(path, arguments.forms)) {
-      library_ = load_parquet_library();
-      parquet_ = library_->read_texts(path, arguments.forms.options.text_field);
-      size_ = parquet_->size();
-      text_field_ = arguments.forms.options.text_field;
-      return;
-    }
-    Entries entries = open_entries(path);
-    TextDatasetOptions options = options_of(arguments.forms, entries);
-    options.model_max_length =
-        arguments.model_max_length > 0 ? arguments.model_max_length : kMostTokens;
-    dataset_.emplace(std::move(entries), tokenizer_of(arguments.forms), options);
-    size_ = dataset_->size();
-  }
-
-  int64_t size() const { return size_; }
-
-  // What the counts are counts of.
-  std::string counted() const { return dataset_ ? counted_text(dataset_->options()) : text_field_; }
-
-  std::vector<int64_t> count(const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
-                             const std::function<void(int64_t)>& progress) {
-    if (parquet_) return count_tokens(*parquet_, tokenizer, threads, cache, progress);
-    constexpr int64_t kAtATime = 1024;
-    std::vector<int64_t> counts;
-    for (int64_t begin = 0; begin < size_; begin += kAtATime) {
-      std::vector<int64_t> entries;
-      for (int64_t i = begin; i < std::min(begin + kAtATime, size_); ++i) entries.push_back(i);
-      dataset_->encode(entries, threads, &cache);
-      progress(begin + static_cast<int64_t>(entries.size()));
-    }
-    for (int64_t i = 0; i < size_; ++i) counts.push_back(cache.tokens(i).value());
-    return counts;
-  }
-
-  void tell_account() const {
-    if (dataset_) sftbench::tell_account(*dataset_);
-  }
-
- private:
-  static constexpr int64_t kMostTokens = int64_t{1} << 30;
-
-  // Those of vision datasets, whose texts stand without a chat template.
-  static bool has_chats(const fs::path& path, const DatasetForms& forms) {
-    const Entries first = open_entries(path, 1);
-    Json entry;
-    Diagnostic problem;
-    if (!first.read_object(0, entry, problem)) return false;
-    const auto text = entry.find(forms.options.text_field);
-    return text != entry.end() && text->is_array() && forms.options.conversation_field.empty();
-  }
-
-  int64_t size_ = 0;
-  std::string text_field_;
-  std::optional<TextDataset> dataset_;  // one of the two is there
-  std::unique_ptr<ParquetLibrary> library_;
-  std::unique_ptr<ParquetTexts> parquet_;
 };
 
 // The counts are the answer also where they cannot be kept.
@@ -107,7 +40,7 @@ bool save(TokenCountCache& cache) {
 Table count_table(const CountArguments& arguments, bool progress_shown,
                   const InterruptNote& interrupts) {
   const fs::path path = require_dataset("dataset", arguments.forms.dataset);
-  CountedFile file(path, arguments);
+  CountedFile file(path, arguments.forms, arguments.model_max_length);
   const Tokenizer tokenizer = tokenizer_of(arguments.forms);
   const fs::path cache_directory =
       arguments.cache.empty() ? user_cache_directory() / "tokens" : fs::path(arguments.cache);
@@ -146,7 +79,7 @@ void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code) {
   CLI::App* command =
       parent.add_subcommand("count", "count the tokens of a dataset and cache the counts");
   const auto arguments = std::make_shared<CountArguments>();
-  add_dataset_form_options(*command, arguments->forms);
+  add_dataset_form_options(*command, arguments->forms, "dataset");
   command
       ->add_option("--model-max-length", arguments->model_max_length,
                    "count each entry up to this many tokens")

@@ -53,12 +53,14 @@ void check_forms(const DatasetForms& arguments) {
 
 }  // namespace
 
-void add_dataset_form_options(CLI::App& command, DatasetForms& forms) {
+void add_dataset_form_options(CLI::App& command, DatasetForms& forms, const std::string& dataset) {
+  const bool option = dataset.starts_with('-');
   command
-      .add_option("dataset", forms.dataset,
+      .add_option(dataset, forms.dataset,
                   "a file of JSON, JSON Lines, CSV, Parquet or Arrow, a folder of them, a dataset "
                   "of the hub that is here, or the name of a generated dataset")
-      ->required();
+      ->required(!option)
+      ->type_name(option ? "FILE|DIR|ID" : "TEXT");
   command.add_option("--tokenizer", forms.tokenizer,
                      "directory with tokenizer.json (default: the tokenizer that ships)");
   forms.text_field =

@@ -21,7 +21,8 @@ struct DatasetForms {
   }
 };
 
-void add_dataset_form_options(CLI::App& command, DatasetForms& forms);
+// `dataset`: the names of the option, or of the argument that is required, that takes the dataset.
+void add_dataset_form_options(CLI::App& command, DatasetForms& forms, const std::string& dataset);
 
 // As a run finds them from the first entry where nothing says it. InputError.
 TextDatasetOptions options_of(const DatasetForms& forms, const Entries& file);

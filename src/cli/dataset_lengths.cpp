@@ -2,55 +2,83 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <optional>
+#include <numeric>
 #include <thread>
 
 #include "cli/given_data.h"
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/file.h"
 #include "sftbench/data/entry_file.h"
-#include "sftbench/data/parquet_library.h"
-#include "sftbench/data/token_count.h"
 
 namespace sftbench {
+namespace {
 
-void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
-                                const DatasetOptionNames& names) {
-  command
-      .add_option(
-          names.dataset, options.dataset,
-          "JSON, JSON Lines, Parquet or Arrow, a folder of it, a dataset of the hub that is "
-          "here, or name of a generated dataset: its lengths are counted")
-      ->type_name("FILE");
-  command.add_option(names.text_field, options.text_field, "its field with the text")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command
-      .add_option(names.tokenizer, options.tokenizer,
-                  "directory with tokenizer.json (default: the tokenizer that ships)")
-      ->type_name("DIR");
+namespace fs = std::filesystem;
+
+constexpr int64_t kUncut = int64_t{1} << 30;
+
+// Those of vision datasets, whose texts stand without a chat template.
+bool has_chats(const fs::path& path, const DatasetForms& forms) {
+  const Entries first = open_entries(path, 1);
+  Json entry;
+  Diagnostic problem;
+  if (!first.read_object(0, entry, problem)) return false;
+  const auto text = entry.find(forms.options.text_field);
+  return text != entry.end() && text->is_array() && forms.options.conversation_field.empty();
 }
 
-std::vector<int64_t> lengths_of(const DatasetLengths& options) {
-  const std::filesystem::path path = require_dataset("--dataset", options.dataset);
-  const bool parquet = is_parquet(path);
-  const std::unique_ptr<ParquetLibrary> library = parquet ? load_parquet_library() : nullptr;
-  const std::unique_ptr<ParquetTexts> texts =
-      parquet ? library->read_texts(path, options.text_field) : nullptr;
-  const std::optional<Entries> entries =
-      parquet ? std::nullopt : std::optional<Entries>(open_entries(path));
-  Tokenizer tokenizer = options.tokenizer.empty() ? Tokenizer::builtin()
-                                                  : Tokenizer::from_directory(options.tokenizer);
-  complete_special_tokens(tokenizer);
+}  // namespace
+
+CountedFile::CountedFile(const fs::path& path, const DatasetForms& forms,
+                         int64_t model_max_length) {
+  if (is_parquet(path) && has_chats(path, forms)) {
+    library_ = load_parquet_library();
+    parquet_ = library_->read_texts(path, forms.options.text_field);
+    size_ = parquet_->size();
+    text_field_ = forms.options.text_field;
+    return;
+  }
+  Entries entries = open_entries(path);
+  TextDatasetOptions options = options_of(forms, entries);
+  options.model_max_length = model_max_length > 0 ? model_max_length : kUncut;
+  dataset_.emplace(std::move(entries), tokenizer_of(forms), options);
+  size_ = dataset_->size();
+}
+
+std::vector<int64_t> CountedFile::count(const Tokenizer& tokenizer, int threads,
+                                        TokenCountCache& cache,
+                                        const std::function<void(int64_t)>& progress) {
+  if (parquet_) return count_tokens(*parquet_, tokenizer, threads, cache, progress);
+  constexpr int64_t kAtATime = 1024;
+  std::vector<int64_t> counts;
+  for (int64_t begin = 0; begin < size_; begin += kAtATime) {
+    std::vector<int64_t> entries(static_cast<size_t>(std::min(kAtATime, size_ - begin)));
+    std::iota(entries.begin(), entries.end(), begin);
+    dataset_->encode(entries, threads, &cache);
+    if (progress) progress(begin + static_cast<int64_t>(entries.size()));
+  }
+  for (int64_t i = 0; i < size_; ++i) counts.push_back(cache.tokens(i).value());
+  return counts;
+}
+
+void CountedFile::tell_account() const {
+  if (dataset_) sftbench::tell_account(*dataset_);
+}
+
+CountedData count_data(const DatasetForms& forms) {
+  const fs::path path = require_dataset("--dataset", forms.dataset);
+  CountedFile file(path, forms);
   TokenCountCache cache(user_cache_directory() / "tokens",
-                        {.tokenizer_digest = tokenizer_digest(options.tokenizer),
+                        {.tokenizer_digest = tokenizer_digest(forms.tokenizer),
                          .dataset_digest = digest_data(path),
-                         .text_field = options.text_field,
-                         .entries = parquet ? texts->size() : entries->size()});
+                         .text_field = file.counted(),
+                         .entries = file.size()});
   const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return parquet ? count_tokens(*texts, tokenizer, threads, cache)
-                 : count_tokens(*entries, options.text_field, tokenizer, threads, cache);
+  CountedData counted{fs::absolute(path).string(), {}, {}};
+  if (file.options() != nullptr) counted.options = *file.options();
+  counted.lengths = file.count(tokenizer_of(forms), threads, cache);
+  file.tell_account();
+  return counted;
 }
 
 }  // namespace sftbench

@@ -1,30 +1,50 @@
-// The lengths of a dataset's entries, for commands that decide.
+// The lengths of a dataset's entries, in each form that a run takes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/dataset_forms.h"
+#include "sftbench/data/parquet_library.h"
+#include "sftbench/data/token_count.h"
+
 namespace sftbench {
 
-struct DatasetLengths {
-  std::string dataset;  // JSONL file, or name of a generated dataset; empty: none
-  std::string text_field = "output";
-  std::string tokenizer;  // folder; empty: the tokenizer that ships
+// A dataset's file or folder, opened as what it holds.
+class CountedFile {
+ public:
+  // `model_max_length`: tokens that an entry is cut to; 0: none is cut. InputError.
+  CountedFile(const std::filesystem::path& path, const DatasetForms& forms,
+              int64_t model_max_length = 0);
+
+  int64_t size() const { return size_; }
+  // What the counts are counts of.
+  std::string counted() const { return dataset_ ? counted_text(dataset_->options()) : text_field_; }
+  std::vector<int64_t> count(const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
+                             const std::function<void(int64_t)>& progress = {});
+  void tell_account() const;
+  // Nothing of chats with pictures.
+  const TextDatasetOptions* options() const { return dataset_ ? &dataset_->options() : nullptr; }
+
+ private:
+  int64_t size_ = 0;
+  std::string text_field_;
+  std::optional<TextDataset> dataset_;  // one of the two is there
+  std::unique_ptr<ParquetLibrary> library_;
+  std::unique_ptr<ParquetTexts> parquet_;
 };
 
-// Commands that read a space have training arguments of these names.
-struct DatasetOptionNames {
-  const char* dataset = "--dataset,--data";  // the second as `run` names it
-  const char* text_field = "--text-field";
-  const char* tokenizer = "--tokenizer";
+struct CountedData {
+  std::string path;
+  std::vector<int64_t> lengths;  // of the entries in their order
+  TextDatasetOptions options;
 };
 
-void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
-                                const DatasetOptionNames& names = {});
-
-// Tokens of each entry in their order, counted once and then cached. InputError.
-std::vector<int64_t> lengths_of(const DatasetLengths& options);
+// Counted once and then cached. InputError.
+CountedData count_data(const DatasetForms& forms);
 
 }  // namespace sftbench

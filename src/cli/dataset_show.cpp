@@ -122,7 +122,7 @@ void add_show_command(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand(
       "show", "the first entries as a run sees them: tokens, labels, and what bears loss");
   const auto arguments = std::make_shared<ShowArguments>();
-  add_dataset_form_options(*command, arguments->forms);
+  add_dataset_form_options(*command, arguments->forms, "dataset");
   arguments->forms.options.model_max_length = 2048;
   command
       ->add_option("--model-max-length", arguments->forms.options.model_max_length,

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "cli/quantized_method.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
@@ -14,14 +15,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // The folder that the job reads, or the hub's name of a model that is not here.
-std::string model_of(const TrainingJob& job, const std::string& own_model) {
+std::string model_of(const TrainingJob& job, const std::string& own_model,
+                     const std::string& stack) {
   if (!own_model.empty())
     return fs::is_directory(own_model) ? fs::absolute(own_model).lexically_normal().string()
                                        : own_model;
   if (!job.model.weights_directory.empty()) return job.model.weights_directory;
   const ModelFacts* facts = Catalog::shipped().models.find(job.model.name);
   if (facts == nullptr) return job.model.name;
-  const bool quantized = row_of(job.tuning).quantized_weights;
+  const bool quantized =
+      row_of(job.tuning).quantized_weights && quantized_method_of(stack) == nullptr;
   for (const char* format : {quantized ? "GPTQ-Quantized" : "Vanilla", "Vanilla"}) {
     const auto places = facts->weights.find(format);
     if (places == facts->weights.end()) continue;
@@ -34,8 +37,12 @@ std::string model_of(const TrainingJob& job, const std::string& own_model) {
 void write_new(const fs::path& path, const std::string& text) {
   std::error_code error;
   if (fs::exists(path, error) && read_file(path.string()) != text) {
-    throw InputError({{{}, 0, "--export", path.string() + " is there and says something else",
-                       "another folder: --export PROGRAM=DIR", {}}});
+    throw InputError({{{},
+                       0,
+                       "--export",
+                       path.string() + " is there and says something else",
+                       "another folder: --export PROGRAM=DIR",
+                       {}}});
   }
   write_file_atomic(path, text);
 }
@@ -44,9 +51,10 @@ void write_new(const fs::path& path, const std::string& text) {
 
 void add_export_option(CLI::App& command, std::vector<std::string>& exports) {
   command
-      .add_option("--export", exports,
-                  "write the files that train this with fms-hf-tuning, trl, axolotl or llamafactory "
-                  "into DIR (default: a folder of the program's name); repeatable")
+      .add_option(
+          "--export", exports,
+          "write the files that train this with fms-hf-tuning, trl, axolotl or llamafactory "
+          "into DIR (default: a folder of the program's name); repeatable")
       ->type_name("PROGRAM[=DIR]")
       ->allow_extra_args(false);
 }
@@ -58,7 +66,7 @@ ExportedJobs write_exports(const std::vector<std::string>& exports, const Traini
     const size_t equals = text.find('=');
     const std::string program = text.substr(0, equals);
     const fs::path folder = equals == std::string::npos ? program : text.substr(equals + 1);
-    const ExportedJob exported = exported_job(program, job, model_of(job, own_model), stack);
+    const ExportedJob exported = exported_job(program, job, model_of(job, own_model, stack), stack);
     fs::create_directories(folder);
     Json files = Json::array();
     for (const ExportedFile& file : exported.files) {
@@ -68,9 +76,8 @@ ExportedJobs write_exports(const std::vector<std::string>& exports, const Traini
     const std::string command = "sh " + shell_quoted((folder / "train.sh").string());
     written.lines.emplace_back(program, command);
     for (const std::string& note : exported.notes) written.lines.emplace_back("", note);
-    written.json[program] = {{"files", std::move(files)},
-                             {"command", exported.command},
-                             {"notes", exported.notes}};
+    written.json[program] = {
+        {"files", std::move(files)}, {"command", exported.command}, {"notes", exported.notes}};
   }
   return written;
 }

@@ -203,15 +203,11 @@ class Frontier {
   }
 
   std::string command_of_size(int64_t size) const {
-    const Selection selection = selection_of(size);
-    std::string command = "sftbench run";
-    const auto add = [&command](const std::string& word) { command += " " + word; };
-    if (!selection.space_path.empty()) add(selection.space_path);
-    if (!selection.experiment.empty()) add("--experiment " + selection.experiment);
-    if (!selection.entity.empty()) add("--entity " + selection.entity);
-    if (!selection.weights.empty()) add("--weights " + selection.weights);
-    for (const std::string& assignment : selection.assignments) add("--set " + assignment);
-    add("--padding " + selection.padding);
+    std::string command = run_command(selection_of(size));
+    if (arguments_.backend.backend.empty()) return command;
+    command += " --backend " + arguments_.backend.backend;
+    for (const std::string& setting : arguments_.backend.simulate)
+      command += " --simulate " + shell_quoted(setting);
     return command;
   }
 

@@ -114,6 +114,23 @@ CLI::Validator duration(double least_s, double most_s) {
   return {transform, "DURATION"};
 }
 
+CLI::Validator token_count() {
+  const auto transform = [](std::string& word) -> std::string {
+    const std::string units = "kMB";
+    const size_t unit = word.empty() ? std::string::npos : units.find(word.back());
+    const std::string digits = unit == std::string::npos ? word : word.substr(0, word.size() - 1);
+    double number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (unit != std::string::npos) number *= std::pow(1000.0, static_cast<double>(unit + 1));
+    const bool whole = error == std::errc() && end == digits.data() + digits.size();
+    if (!whole || !(number >= 1) || number > 1e15)
+      return refusal(word, "a number of tokens: 50000000, 50M, 1.5B");
+    word = std::to_string(std::llround(number));
+    return {};
+  };
+  return {transform, "N"};
+}
+
 CLI::Validator byte_count() {
   const auto transform = [](std::string& word) -> std::string {
     const std::string given = word, expected = "a whole number of bytes above 0: 64GiB";

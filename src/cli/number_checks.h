@@ -31,6 +31,9 @@ std::optional<double> seconds_of_duration(std::string_view text);
 // "1h30m" -> "5400", both bounds included. For Option::transform().
 CLI::Validator duration(double least_s, double most_s);
 
+// "50M" -> "50000000": a number of at least 1, with k, M or B behind it. For Option::transform().
+CLI::Validator token_count();
+
 // "64GiB" -> "68719476736", at least 1. For Option::transform().
 CLI::Validator byte_count();
 

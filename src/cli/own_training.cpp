@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/model_folder.h"
+#include "cli/quantized_method.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
@@ -462,6 +463,15 @@ class Gathering {
   void choose_experiment() {
     if (!own_.experiment.empty()) return;
     const std::string& method = own_.file.tuning;
+    if (find_quantized_method(method) != nullptr) {
+      own_.experiment = method;
+      spdlog::info("{}: predicted in float16, which takes what bfloat16 does", method);
+      std::erase_if(own_.values, [](const GivenValue& value) {
+        return value.property == "torch_dtype" || value.property == "bf16" ||
+               value.property == "accelerate_config_mixed_precision";
+      });
+      return;
+    }
     const bool lora = method.empty() ? says_any({"r", "lora_alpha", "lora_dropout",
                                                  "target_modules", "alora_invocation_string"})
                                      : method == "lora";

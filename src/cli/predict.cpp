@@ -18,6 +18,7 @@
 #include "cli/predict_alternatives.h"
 #include "cli/predict_exact.h"
 #include "cli/predict_space.h"
+#include "cli/quantized_method.h"
 #include "cli/record.h"
 #include "cli/selection.h"
 #include "cli/worst_batch.h"
@@ -48,8 +49,9 @@ struct PredictArguments {
   int64_t after = 0;
   std::string residuals;  // file to write
   bool exact = false;
-  std::string own;      // --evidence
-  DatasetLengths data;  // --lengths-of
+  std::string own;    // --evidence
+  DatasetForms data;  // --lengths-of
+  std::optional<int64_t> tokens;
   std::vector<std::string> exports;
 };
 
@@ -118,6 +120,26 @@ void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
   }
 }
 
+// How long a run over so many positions takes.
+void put_run(const Prediction& prediction, const Uncertainty& uncertainty, int64_t tokens,
+             Definitions& lines, Json& json) {
+  const double step = prediction.cost.positions_per_second() * prediction.cost.step_s;
+  const double steps = std::ceil(static_cast<double>(tokens) / step), hours = steps / 3600;
+  const Range seconds_of_step = step_range(prediction, uncertainty);
+  const auto text = [hours](double s) { return cell_text(short_figure(hours * s)) + " h"; };
+  std::string line = std::to_string(tokens) + " tokens are " + cell_text(steps) + " steps, " +
+                     text(seconds_of_step.expected);
+  const Interval time = uncertainty.interval(Figure::kTime, prediction.at);
+  if (time.residuals > 0)
+    line += " (" + text(seconds_of_step.low) + " to " + text(seconds_of_step.high) + ")";
+  lines.emplace_back("run", line);
+  json["run"] = {{"tokens", tokens},
+                 {"steps", steps},
+                 {"hours",
+                  {hours * seconds_of_step.low, hours * seconds_of_step.expected,
+                   hours * seconds_of_step.high}}};
+}
+
 void put_network(const Prediction& prediction, Definitions& lines) {
   const DevicePlan& device = prediction.job.device;
   if (device.nodes < 2) return;
@@ -170,8 +192,11 @@ std::string in_full(const Prediction& prediction, const Definitions& lines) {
   const TrainingJob& job = prediction.job;
   const bool several = job.device.ranks > 1;
   const std::string& stack = prediction.machine.stack.name;
-  return "prediction, nothing was measured: " + job.model.name + ", " + name_of(job.tuning) + ", " +
-         (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
+  const QuantizedMethod* method = quantized_method_of(stack);
+  return "prediction, nothing was measured: " + job.model.name + ", " +
+         (method != nullptr && row_of(job.tuning).quantized_weights ? method->name
+                                                                    : name_of(job.tuning)) +
+         ", " + (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
          std::to_string(job.device.ranks) + (several ? " ranks" : " rank") +
          (stack == "sftbench" ? "" : ", by " + stack) + "\n" + definition_list(lines);
 }
@@ -251,8 +276,10 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
     put_switches(switches, enough_switches(request, prediction, switches, oracle), lines, json);
   }
   if (!arguments.data.dataset.empty()) {
-    put_worst_batch(prediction, lengths_of(arguments.data), oracle, uncertainty, lines, json);
+    put_worst_batch(prediction, count_data(arguments.data).lengths, oracle, uncertainty, lines,
+                    json);
   }
+  if (arguments.tokens) put_run(prediction, uncertainty, *arguments.tokens, lines, json);
   Fit fit = prediction.fit;
   if (arguments.exact) {
     ResolveOptions drawn = options;
@@ -334,11 +361,13 @@ int score_evidence(const PredictArguments& arguments, OutputFormat format) {
   return 0;
 }
 
-int predict(const PredictArguments& arguments) {
+int predict(PredictArguments arguments) {
   const OutputFormat format = output_format(arguments.format);
   StackModel::named(arguments.overrides.stack);
   if (!arguments.evidence.empty()) return score_evidence(arguments, format);
   const LoadedSpace loaded = load_space(arguments.selection);
+  if (!loaded.stack.empty() && arguments.overrides.stack == MachineOverrides().stack)
+    arguments.overrides.stack = loaded.stack;
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
   const bool one = is_one(loaded, arguments.selection);
   if (arguments.exact && !one) {
@@ -349,6 +378,9 @@ int predict(const PredictArguments& arguments) {
   }
   if (!arguments.exports.empty() && !one) {
     throw InputError({{{}, 0, "--export", "the space has several entities", "--entity", {}}});
+  }
+  if (arguments.tokens && !one) {
+    throw InputError({{{}, 0, "--tokens", "the space has several entities", "--entity", {}}});
   }
   if (one) return predict_one(loaded, arguments, format);
   predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
@@ -363,6 +395,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       "predict", "what entities would take, by arithmetic: memory, traffic, seconds of a step");
   const auto arguments = std::make_shared<PredictArguments>();
   add_selection_options(*command, arguments->selection);
+  arguments->selection.predicts = true;
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   add_machine_options(*command, arguments->overrides);
@@ -381,8 +414,26 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "with --score: write what intervals rest on, as config/residuals.json, instead")
       ->type_name("FILE");
   add_evidence_option(*command, arguments->own);
-  add_dataset_length_options(*command, arguments->data,
-                             {"--lengths-of", "--lengths-field", "--lengths-tokenizer"});
+  command
+      ->add_option("--lengths-of", arguments->data.dataset,
+                   "data whose lengths are counted: a file, a folder, a dataset of the hub that is "
+                   "here, or a generated one")
+      ->type_name("FILE");
+  arguments->data.text_field =
+      command
+          ->add_option("--lengths-field", arguments->data.options.text_field,
+                       "its field with the text")
+          ->type_name("NAME")
+          ->capture_default_str();
+  command
+      ->add_option("--lengths-tokenizer", arguments->data.tokenizer,
+                   "directory with tokenizer.json (default: the tokenizer that ships)")
+      ->type_name("DIR");
+  command
+      ->add_option("--tokens", arguments->tokens,
+                   "of one entity: how long so many tokens take, padding included: 50M, 1.5B")
+      ->transform(token_count())
+      ->option_text("N");
   command->add_flag("--exact", arguments->exact,
                     "of one entity: run three steps on a GPU that is not there, and count its "
                     "memory to the byte (a build for GPUs, no GPU)");

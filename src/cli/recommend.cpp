@@ -19,6 +19,7 @@
 #include "cli/number_checks.h"
 #include "cli/own_training.h"
 #include "cli/price_options.h"
+#include "cli/quantized_method.h"
 #include "cli/recommendation_view.h"
 #include "cli/record.h"
 #include "sftbench/advise/recommend.h"
@@ -26,6 +27,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/data/packing.h"
 #include "sftbench/results/table.h"
 #include "sftbench/translate/argument_options.h"
 
@@ -37,11 +39,11 @@ constexpr const char* kPeoplesStack = "transformers";
 
 struct RecommendArguments {
   std::string model, method = "lora";
-  DatasetLengths data;
-  std::optional<int64_t> entries;
+  DatasetForms data;
+  std::optional<int64_t> entries, tokens;
+  std::optional<double> epochs;
   int64_t length = 2048, batch = 32, most_gpus = 8;
-  double epochs = 1;
-  std::string gpus, prices, config_path, format = "table";
+  std::string gpus, prices, config_path, format = "table", padding = "longest";
   std::vector<std::string> assignments;  // --set
   std::optional<double> deadline_s, budget;
   bool allow_tight = false;
@@ -65,8 +67,16 @@ double share_of(const std::string& text) {
   refuse("--max-oom-risk", "found '" + text + "'", "a share above 0 and below 1: 1%, or 0.01");
 }
 
+bool has_tokenizer(const std::string& folder) {
+  std::error_code error;
+  return !folder.empty() &&
+         std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", error);
+}
+
 const Experiment& experiment_of(const std::string& method) {
-  std::vector<std::string> methods;
+  std::vector<std::string> methods = quantized_methods();
+  if (find_quantized_method(method) != nullptr)
+    return *Catalog::shipped().experiment(kQuantizedExperiment);
   for (const Experiment& experiment : Catalog::shipped().experiments) {
     if (experiment.runs > 1) continue;
     methods.emplace_back(name_of(experiment.tuning));
@@ -102,22 +112,50 @@ std::vector<std::string> gpus_of(const std::string& list, const PriceBook& price
   return gpus;
 }
 
-Workload workload_of(const RecommendArguments& arguments) {
+// What is asked of a run over the user's own data.
+void put_data(const RecommendArguments& arguments, const CountedData& data, Workload& work) {
+  work.lengths = data.lengths;
+  work.entries = static_cast<int64_t>(work.lengths.size());
+  work.counted = std::to_string(work.entries) + " entries, counted with " +
+                 (arguments.data.tokenizer.empty() ? "the tokenizer that ships (--tokenizer DIR)"
+                                                   : arguments.data.tokenizer);
+  if (arguments.padding == name_of(Padding::kPacked)) {
+    std::vector<int64_t> rows, kept = work.lengths;
+    for (int64_t& length : kept) length = std::min(length, work.model_max_length);
+    for (const std::vector<int64_t>& pack : pack_entries(kept, work.model_max_length)) {
+      rows.push_back(0);
+      for (const int64_t entry : pack) rows.back() += kept[static_cast<size_t>(entry)];
+    }
+    work.counted += ", packed into " + std::to_string(rows.size()) + " rows";
+    work.entries = static_cast<int64_t>(rows.size());
+    work.lengths = std::move(rows);
+  } else {
+    work.counted += "; batches are padded to their longest entry (--padding packed)";
+  }
+  if (arguments.tokens) work.epochs = static_cast<double>(*arguments.tokens) / work.tokens();
+}
+
+Workload workload_of(const RecommendArguments& arguments, const std::optional<CountedData>& data) {
   Workload work;
   work.model_max_length = arguments.length;
-  work.epochs = arguments.epochs;
-  if (!arguments.data.dataset.empty() && arguments.entries) {
-    refuse("--entries", "given beside --dataset", "one of them: a dataset says how many it has");
-  }
-  if (!arguments.data.dataset.empty()) {
-    work.lengths = lengths_of(arguments.data);
-    work.entries = static_cast<int64_t>(work.lengths.size());
+  work.epochs = arguments.epochs.value_or(1);
+  const bool counts = arguments.entries || (arguments.tokens && !data);
+  if (arguments.tokens && (arguments.entries || (data && arguments.epochs)))
+    refuse("--tokens", std::string("given beside ") + (data ? "--epochs" : "--entries"),
+           "one of them");
+  if (data) {
+    put_data(arguments, *data, work);
     return work;
   }
-  if (!arguments.entries) {
-    refuse("--dataset", "not given", "a file of entries, or --entries N with --length L");
+  if (!counts) {
+    refuse("--dataset", "not given",
+           "a file of entries, or --entries N or --tokens N with --length L");
   }
-  work.entries = *arguments.entries;
+  if (arguments.padding == name_of(Padding::kPacked))
+    refuse("--padding", "packs entries of one length", "--dataset with it, or longest");
+  work.entries = arguments.entries.value_or(0);
+  if (arguments.tokens)
+    work.entries = (*arguments.tokens + work.model_max_length - 1) / work.model_max_length;
   return work;
 }
 
@@ -178,7 +216,7 @@ Json given_inputs(const RecommendArguments& arguments, const Experiment& experim
 }
 
 Question question_of(const RecommendArguments& arguments, const PriceBook& prices,
-                     const OwnModel& own) {
+                     const OwnModel& own, const std::optional<CountedData>& data) {
   Question question;
   question.experiment = &experiment_of(arguments.method);
   question.model = own.name.empty() ? arguments.model : own.name;
@@ -190,7 +228,7 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
   question.budget = arguments.budget;
   question.allow_tight = arguments.allow_tight;
   if (!arguments.most_risk.empty()) question.most_risk = share_of(arguments.most_risk);
-  question.workload = workload_of(arguments);
+  question.workload = workload_of(arguments, data);
   return question;
 }
 
@@ -212,16 +250,63 @@ void print_answer(const RecommendationView& view, const ExportedJobs& exports,
   if (text != nullptr) std::cout << "\n" << text(lines);
 }
 
-// The best one, over all of its data.
-ExportedJobs exports_of(const RecommendArguments& arguments, const Recommendation& answer,
-                        const Question& question, const std::string& own_model) {
-  TrainingJob job = answer.job;
-  job.data.model_max_length = question.workload.model_max_length;
-  job.batches.num_train_epochs = question.workload.epochs;
-  return write_exports(arguments.exports, job, own_model, arguments.overrides.stack);
+void put_own_data(const std::string& given, const CountedData& data, DataSource& source) {
+  source.dataset_id = given;
+  source.path = data.path;
+  source.pretokenized = data.options.pretokenized;
+  source.conversation_field = data.options.conversation_field;
+  source.chat_template = data.options.chat_template.text;
+  source.entry_template = data.options.entry_template;
+  source.input_field = data.options.input_field;
+  source.output_field = data.options.output_field;
+  source.text_field = data.options.text_field;
+  source.response_template = data.options.response_template;
 }
 
-void recommend(const RecommendArguments& arguments) {
+// As `run` takes what was given.
+std::string words_of_data(const RecommendArguments& arguments) {
+  const DatasetForms& forms = arguments.data;
+  std::string words;
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words += std::string(" ") + option + " " + shell_quoted(value);
+  };
+  add("--config", arguments.config_path);
+  if (forms.dataset.empty()) return words;
+  const bool generated = forms.dataset.find_first_of("/.") == std::string::npos;
+  add(generated ? "--set" : "--data", (generated ? "dataset_id=" : "") + forms.dataset);
+  if (forms.text_field->count() > 0) add("--text-field", forms.options.text_field);
+  add("--template", forms.entry_template);
+  add("--conversation-column", forms.options.conversation_field);
+  add("--chat-template", forms.chat_template);
+  add("--input-column", forms.options.input_field);
+  add("--output-column", forms.options.output_field);
+  if (forms.response_template != DatasetForms().response_template)
+    add("--response-template", forms.response_template);
+  if (forms.mask != DatasetForms().mask) add("--mask", forms.mask);
+  add("--tokenizer", forms.tokenizer);
+  if (arguments.padding != name_of(Padding::kLongest)) add("--padding", arguments.padding);
+  return words;
+}
+
+// The best one, over all of its data.
+ExportedJobs exports_of(const RecommendArguments& arguments, const Recommendation& answer,
+                        const Question& question, const std::string& own_model,
+                        const std::optional<CountedData>& data) {
+  TrainingJob job = answer.job;
+  if (data) put_own_data(arguments.data.dataset, *data, job.data);
+  job.data.model_max_length = question.workload.model_max_length;
+  job.batches.num_train_epochs = question.workload.epochs;
+  ExportedJobs exports =
+      write_exports(arguments.exports, job, own_model, arguments.overrides.stack);
+  if (!exports.lines.empty() && !data)
+    exports.lines.emplace_back("", "the data are the experiments': put yours in their place");
+  return exports;
+}
+
+void recommend(RecommendArguments arguments) {
+  const QuantizedMethod* method = find_quantized_method(arguments.method);
+  if (method != nullptr && arguments.overrides.stack == kPeoplesStack)
+    arguments.overrides.stack = method->stack;
   const OutputFormat format = output_format(arguments.format);
   const Catalog& catalog = Catalog::shipped();
   StackModel::named(arguments.overrides.stack);
@@ -229,8 +314,16 @@ void recommend(const RecommendArguments& arguments) {
   std::vector<Diagnostic> warnings;
   ActuatorSettings settings = read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
   const OwnModel own = add_model(arguments.model, settings);
-  Question question = question_of(arguments, prices, own);
+  if (!arguments.data.dataset.empty() && arguments.data.tokenizer.empty() &&
+      has_tokenizer(own.folder))
+    arguments.data.tokenizer = own.folder;
+  if (!arguments.data.dataset.empty() && arguments.entries)
+    refuse("--entries", "given beside --dataset", "one of them: a dataset says how many it has");
+  std::optional<CountedData> data;
+  if (!arguments.data.dataset.empty()) data = count_data(arguments.data);
+  Question question = question_of(arguments, prices, own, data);
   ResolveOptions options;
+  options.padding = named<Padding>(arguments.padding);
   options.own_model = !own.name.empty();
   options.model_path = own.folder;
   Oracle oracle(settings, options, arguments.overrides, catalog);
@@ -239,9 +332,9 @@ void recommend(const RecommendArguments& arguments) {
   const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
   const Recommendation answer = recommend(question, prices, oracle, uncertainty);
   const std::string own_model = own.name.empty() ? std::string() : arguments.model;
-  print_answer(
-      {answer, question, prices, own_model, arguments.overrides.stack, arguments.gpus.empty()},
-      exports_of(arguments, answer, question, own_model), format);
+  print_answer({answer, question, prices, own_model, arguments.overrides.stack,
+                arguments.gpus.empty(), words_of_data(arguments)},
+               exports_of(arguments, answer, question, own_model, data), format);
 }
 
 void add_options(CLI::App& command, RecommendArguments& arguments) {
@@ -251,9 +344,9 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
       ->required()
       ->type_name("NAME|DIR|ID");
   command.add_option("--method", arguments.method, "how it is tuned")
-      ->type_name("full|lora|gptq-lora|pt")
+      ->type_name("full|lora|qlora|lora-8bit|gptq-lora|pt")
       ->capture_default_str();
-  add_dataset_length_options(command, arguments.data);
+  add_dataset_form_options(command, arguments.data, "--dataset,--data");
   command
       .add_option("--entries", arguments.entries,
                   "without a dataset: how many entries of --length tokens there are")
@@ -267,8 +360,17 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
                   "property=value, as of `run`: r=16, target_modules=all-linear, optim=adafactor")
       ->type_name("PROPERTY=VALUE")
       ->allow_extra_args(false);
-  command.add_option("--epochs", arguments.epochs, "passes over the data")
+  command
+      .add_option("--tokens", arguments.tokens,
+                  "train on so many tokens: 50M, 1.5B; of a dataset in as many epochs as it takes")
+      ->transform(token_count())
+      ->option_text("N");
+  command.add_option("--epochs", arguments.epochs, "passes over the data (default: 1)")
       ->check(number(0.001, 10000))
+      ->option_text("X=1");
+  command.add_option("--padding", arguments.padding, "entries of a dataset: padded, or packed")
+      ->check(CLI::IsMember({"longest", "packed"}))
+      ->type_name("longest|packed")
       ->capture_default_str();
   command.add_option("--batch", arguments.batch, "entries of an optimization step, over all GPUs")
       ->transform(whole_number(1, 4096))

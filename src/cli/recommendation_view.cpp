@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/evidence_option.h"
+#include "cli/quantized_method.h"
 #include "cli/rounding.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
@@ -54,6 +55,10 @@ std::string saving_unit(const RecommendationView& view) {
   return view.answer.cheapest ? view.prices.currency : "h";
 }
 
+bool is_predicted_alone(const RecommendationView& view) {
+  return quantized_method_of(view.stack) != nullptr;
+}
+
 Json next_as_json(const RecommendationView& view) {
   if (!view.answer.next) return {};
   const NextMeasurement& next = *view.answer.next;
@@ -62,7 +67,7 @@ Json next_as_json(const RecommendationView& view) {
           {"chance_of_another_choice", next.chance},
           {"expected_saving", next.saving},
           {"unit", saving_unit(view)},
-          {"command", command_of(next.option, view)}};
+          {"command", is_predicted_alone(view) ? Json() : Json(command_of(next.option, view))}};
 }
 
 bool has_measured_energy(const Recommendation& answer) {
@@ -193,12 +198,14 @@ std::string precision_text(const TrainingJob& job) {
          std::string(name_of(job.precision.autocast));
 }
 
-std::string tuning_text(const TrainingJob& job) {
+std::string tuning_text(const TrainingJob& job, const std::string& stack) {
   if (job.tuning == TuningMethod::kFull) return "all parameters are trained (--method)";
   if (job.tuning == TuningMethod::kPrompt)
     return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
   return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
-         (job.tuning == TuningMethod::kGptqLora ? " over 4-bit weights" : "") +
+         (job.tuning != TuningMethod::kGptqLora ? ""
+          : stack.ends_with("8bit")             ? " over 8-bit weights"
+                                                : " over 4-bit weights") +
          " (--set r=N --set target_modules=all-linear)";
 }
 
@@ -225,7 +232,7 @@ Definitions assumptions_of(const RecommendationView& view) {
   Definitions lines;
   lines.emplace_back("assumes", "trained by " + view.stack + " (--stack)");
   lines.emplace_back("", precision_text(job));
-  lines.emplace_back("", tuning_text(job));
+  lines.emplace_back("", tuning_text(job, view.stack));
   lines.emplace_back("", "optimizer " + std::string(name_of(job.optimizer.kind)) +
                              (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
                              " (--set optim=NAME)");
@@ -234,7 +241,7 @@ Definitions assumptions_of(const RecommendationView& view) {
                                    " entries has " +
                                    std::to_string(question.workload.model_max_length) +
                                    " tokens (--data FILE counts yours)"
-                             : "batches are padded to their longest entry");
+                             : question.workload.counted);
   return lines;
 }
 
@@ -249,7 +256,7 @@ Table table_of(const RecommendationView& view) {
 }
 
 Json as_json(const RecommendationView& view) {
-  const auto& [answer, question, prices, own_model, stack, all_gpus] = view;
+  const auto& [answer, question, prices, own_model, stack, all_gpus, of_data] = view;
   const double tokens = view.tokens();
   const auto list = [tokens](const std::vector<Option>& options) {
     Json all = Json::array();
@@ -304,11 +311,11 @@ std::string command_of(const Option& option, const RecommendationView& view) {
     const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     command += " --set " + shell_quoted(name + "=" + text);
   }
-  return command + " --set max_steps=10";
+  return command + view.of_data + " --set max_steps=10";
 }
 
 Definitions reasons_of(const RecommendationView& view) {
-  const auto& [answer, question, prices, own_model, stack, all_gpus] = view;
+  const auto& [answer, question, prices, own_model, stack, all_gpus, of_data] = view;
   const Option& best = view.best();
   Definitions lines;
   for (const std::string& reason : answer.reasons) {
@@ -339,6 +346,12 @@ Definitions reasons_of(const RecommendationView& view) {
     lines.emplace_back("trained by",
                        "another program: " + model->name + " is of the family " + model->family +
                            ", which is predicted from its shapes and not trained here");
+    return lines;
+  }
+  if (is_predicted_alone(view)) {
+    lines.emplace_back("trained by",
+                       "another program: weights of bitsandbytes are predicted, and not trained "
+                       "here (--export trl, axolotl or llamafactory)");
     return lines;
   }
   if (stack != StackModel().name) {

@@ -17,6 +17,7 @@ struct RecommendationView {
   std::string own_model;  // as --model names it, where it is none of the catalog
   std::string stack;      // --stack
   bool all_gpus = true;   // that have a price: --gpus was not given
+  std::string of_data;    // " --data FILE ...", as `run` takes the user's own
 
   const Option& best() const { return answer.cheapest ? *answer.cheapest : *answer.fastest; }
   double tokens() const { return question.workload.tokens(); }

@@ -2,6 +2,7 @@
 
 #include "cli/arguments.h"
 #include "cli/own_training.h"
+#include "cli/quantized_method.h"
 
 #include <algorithm>
 #include <charconv>
@@ -75,9 +76,10 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->type_name("PROPERTY=VALUE")
       ->allow_extra_args(false);
   command
-      .add_option("--experiment", selection.experiment,
+      .add_option("--experiment,--method", selection.experiment,
                   "experiment to measure with: its name, the beginning of it, or full, lora, "
-                  "gptq-lora or pt; with --set, no SPACE is needed")
+                  "gptq-lora or pt, and qlora or lora-8bit for predict; with --set, no SPACE is "
+                  "needed")
       ->type_name("ID");
   command
       .add_option("--model", selection.model,
@@ -173,7 +175,63 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& opti
   return fitting.empty() ? given : fitting.front();
 }
 
-LoadedSpace load_space(const Selection& selection) {
+std::string run_command(const Selection& selection) {
+  std::string command = "sftbench run";
+  const auto add = [&command](const std::string& option, const std::string& value) {
+    if (value.empty()) return;
+    if (!option.empty()) command += " " + option;
+    command += " " + shell_quoted(value);
+  };
+  const Selection defaults;
+  const auto number = [&add](const char* option, auto value, auto usual) {
+    if (value != usual) add(option, json_text(Json(value)));
+  };
+  add("", selection.space_path);
+  add("--experiment", selection.experiment);
+  add("--entity", selection.entity);
+  add("--model", selection.model);
+  for (const std::string& path : selection.arguments_paths) add("--arguments", path);
+  add("--deepspeed", selection.deepspeed_path);
+  for (const auto& [option, text] : selection.arguments) {
+    if (option->type == nullptr) {
+      command += std::string(" ") + option->option;
+    } else {
+      add(option->option, text);
+    }
+  }
+  for (const std::string& assignment : selection.assignments) add("--set", assignment);
+  add("--config", selection.config_path);
+  add("--ado-ids", selection.ado_ids);
+  add("--weights", selection.weights);
+  add("--padding", selection.padding);
+  add("--gradient-sync", selection.gradient_sync);
+  add("--reduce-dtype", selection.reduce_dtype);
+  number("--ranks", selection.ranks, defaults.ranks);
+  number("--threads", selection.threads, defaults.threads);
+  number("--stop-at-precision", selection.stop_when_known, defaults.stop_when_known);
+  number("--communication-timeout", selection.communication_timeout_s,
+         defaults.communication_timeout_s);
+  if (selection.worst_batch_first) command += " --largest-batch-first";
+  if (selection.distribute_one_rank) command += " --distribute-one-rank";
+  return command;
+}
+
+// --set method=NAME is --method NAME.
+static Selection with_method(Selection selection) {
+  const std::string head = "method=";
+  for (const std::string& assignment : selection.assignments) {
+    if (!assignment.starts_with(head)) continue;
+    if (!selection.experiment.empty())
+      fail("--set method", "is given beside --experiment", "one of them");
+    selection.experiment = assignment.substr(head.size());
+  }
+  std::erase_if(selection.assignments,
+                [&head](const std::string& assignment) { return assignment.starts_with(head); });
+  return selection;
+}
+
+LoadedSpace load_space(const Selection& given) {
+  const Selection selection = with_method(given);
   const Catalog& catalog = Catalog::shipped();
   LoadedSpace loaded;
   if (!selection.space_path.empty()) refuse_other_kind("SPACE", selection.space_path, "SPACE");
@@ -188,6 +246,11 @@ LoadedSpace load_space(const Selection& selection) {
       own_training(selection, {configured.hf_home,
                                selection.measures && (selection.fetch || configured.fetch_weights),
                                selection.shows_progress});
+  if (const QuantizedMethod* method = find_quantized_method(own.experiment)) {
+    if (!selection.predicts) refuse_to_train(*method);
+    own.experiment = kQuantizedExperiment;
+    loaded.stack = method->stack;
+  }
   const std::string experiment = full_experiment_name(catalog, "--experiment", own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.

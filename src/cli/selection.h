@@ -27,6 +27,7 @@ struct Selection {
   std::string entity;                        // --entity: index (0-based) or id
   std::string config_path;                   // --config
   bool fetch = false;                        // --fetch
+  bool predicts = false;                     // nothing is trained
   bool measures = false;                     // only then is anything fetched
   bool shows_progress = false;               // of what is fetched
   std::string ado_ids;                       // --ado-ids: empty when not given
@@ -54,12 +55,16 @@ struct LoadedSpace {
   std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
   bool own_model = false;            // --model
   std::string model_path;            // the folder that it names; empty: a hub id
+  std::string stack;                 // that --method names; empty: it names none
   ArgumentFile file;                 // --arguments and --deepspeed
 };
 
+// `sftbench run` of the selection, as one types it.
+std::string run_command(const Selection& selection);
+
 // Reads the actuator's settings and the space. InputError with everything that is wrong, for a mixture of
 // data that is none, and for an unknown value of --ado-ids.
-LoadedSpace load_space(const Selection& selection);
+LoadedSpace load_space(const Selection& given);
 
 // finetune_lora_benchmark-v1.0.0 for "lora", "finetune_lora", or another beginning of it alone. `given` itself
 // where none begins so. InputError naming `option` where several do.

@@ -14,8 +14,9 @@ constexpr double kHeadSize = 128;    // for which flash attention is fastest
 constexpr double kHeadPower = 0.15;  // heads of 64 are a tenth slower (Dao 2023, figure 4)
 constexpr double kNearShape = 0.05;  // squared doublings within which shapes are one
 constexpr double kPassBytes = 2;     // of a bfloat16 value
-// A nibble is read, a value is written, and the product reads it.
-constexpr double kDequantizedBytes = 0.5 + 2 * kPassBytes;
+// A value is written, and the product reads it.
+constexpr double kDequantizedBytes = 2 * kPassBytes;
+constexpr double kNibbleBytes = 0.5;
 constexpr double kCastBytes = 6;  // of a float32 weight that autocast reads and writes as bfloat16
 
 // Attention without tiles multiplies what the mask hides, too. It writes and reads each score in 16 bit as
@@ -130,7 +131,8 @@ class LayerClock {
   double weight_seconds() const {
     const bool casts = job_.precision.autocast != Autocast::kNo &&
                        job_.precision.torch_dtype == ParameterDtype::kFloat32;
-    return elements(work_.quantized_elements * kDequantizedBytes * stack_.dequantize +
+    const double read = stack_.quantized_bytes > 0 ? stack_.quantized_bytes : kNibbleBytes;
+    return elements(work_.quantized_elements * (read + kDequantizedBytes) * stack_.dequantize +
                     (casts ? work_.weight_elements * kCastBytes : 0));
   }
 

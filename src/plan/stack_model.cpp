@@ -66,6 +66,7 @@ void read_numbers(Fields& fields, StackModel& stack) {
                                    {"narrow_logits", 1, &stack.narrow_logits},
                                    {"narrow_logits_fused", 1, &stack.narrow_logits_fused},
                                    {"expert_launches", 1, &stack.expert_launches},
+                                   {"quantized_bytes", 1, &stack.quantized_bytes},
                                    {"quantized_us", kMicroseconds, &stack.quantized_s},
                                    {"adapter_unit_us", kMicroseconds, &stack.adapter_unit_s},
                                    {"launch_us", kMicroseconds, &stack.launch_s},

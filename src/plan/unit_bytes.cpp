@@ -58,7 +58,10 @@ RankLayout layout_of(const TrainingJob& job) {
 }
 
 UnitSizes::UnitSizes(const TrainingJob& job, const StackModel& stack)
-    : job_(job), layout_(layout_of(job)), element_(element_bytes(job, stack, layout_.sharded)) {}
+    : job_(job),
+      layout_(layout_of(job)),
+      element_(element_bytes(job, stack, layout_.sharded)),
+      quantized_bytes_(stack.quantized_bytes > 0 ? stack.quantized_bytes : kQuantizedBytes) {}
 
 UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const int64_t shards = layout_.shards.ranks;
@@ -74,7 +77,7 @@ UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const double trained = padded(unit.trained);
   const auto parts = static_cast<double>(layout_.sharded ? shards : 1);
   UnitBytes bytes;
-  const double quantized = unit.quantized * kQuantizedBytes;
+  const double quantized = unit.quantized * quantized_bytes_;
   bytes.shard = (frozen * element_.stored + trained * element_.trained + quantized) / parts;
   bytes.trained = trained / static_cast<double>(shards);
   bytes.shard_grads = trained / parts * element_.trained;

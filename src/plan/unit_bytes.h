@@ -77,6 +77,7 @@ class UnitSizes {
   const TrainingJob& job_;
   RankLayout layout_;
   ElementBytes element_;
+  double quantized_bytes_;  // of a quantized weight
 };
 
 }  // namespace sftbench

@@ -168,6 +168,13 @@ void ArgumentFileReader::settle_adapters() {
   }
   file_.activated = !taken("activated").empty();
   file_.tuning = taken("tuning");
+  if (const GivenValue* quantized = find("quantized_tuning")) {
+    if (file_.tuning != "lora") {
+      diagnostics_->error(0, quantized->source, "quantizes weights, and nothing asks for LoRA",
+                          "use_peft: true, adapter: qlora or finetuning_type: lora beside it");
+    }
+    file_.tuning = taken("quantized_tuning");
+  }
   if (!all_targets_.empty()) {
     std::erase_if(file_.values,
                   [](const GivenValue& value) { return value.property == "target_modules"; });

@@ -115,7 +115,7 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
       {"dynamo_backend", kFixed, "step_graph", "no|NO|false"},
       {"dynamo_mode dynamo_use_dynamic dynamo_use_fullgraph dynamo_use_regional_compilation", kIdle,
        "dynamo_backend says whether anything is compiled", "default|false"},
-      {"load_in_4bit load_in_8bit bnb_qlora", kFixed, kGptqModel, "false"},
+      {"load_in_4bit load_in_8bit bnb_qlora", kChoice, "quantized_tuning", "false"},
       {"bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage bnb_4bit_compute_dtype",
        kIdle, "load_in_4bit says whether weights are quantized", "nf4|false"},
       {"auto_gptq fused_lora", kFixed, kGptqModel},
@@ -263,6 +263,13 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
 const std::vector<ArgumentChoice>& argument_choices() {
   static const std::vector<ArgumentChoice> kChoices = {
       {"peft_method adapter finetuning_type", "lora", "tuning", "lora"},
+      {"adapter", "qlora", "tuning", "lora"},
+      {"adapter", "qlora", "quantized_tuning", "qlora"},
+      {"load_in_4bit", "true", "quantized_tuning", "qlora"},
+      {"load_in_8bit", "true", "quantized_tuning", "lora-8bit"},
+      {"bnb_qlora", "a list", "quantized_tuning", "qlora"},
+      {"quantization_bit", "4", "quantized_tuning", "qlora"},
+      {"quantization_bit", "8", "quantized_tuning", "lora-8bit"},
       {"peft_method", "alora", "tuning", "lora"},
       {"peft_method", "alora", "activated", "true"},
       {"peft_method", "pt", "tuning", "pt"},

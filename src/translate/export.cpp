@@ -7,6 +7,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/yaml_text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/experiment.h"
 #include "translate/argument_names.h"
 #include "translate/export_data.h"
@@ -40,13 +41,13 @@ class Exporter {
     if (program_.fsdp2 && shards()) put_own_fsdp(launch);
     arguments_.update(parse_json(program_.always, program_.name));
     const bool json = std::string(program_.file).ends_with(".json");
-    out_.files.push_back({program_.file, json ? json_text(arguments_, 2) + "\n"
-                                              : yaml_document(arguments_)});
+    out_.files.push_back(
+        {program_.file, json ? json_text(arguments_, 2) + "\n" : yaml_document(arguments_)});
     out_.files.push_back({kLaunchFile, yaml_document(launch)});
     out_.command = std::string("accelerate launch --config_file ") + kLaunchFile + " " +
                    program_.command + (json ? flags() : std::string());
-    out_.files.push_back({"train.sh", "#!/bin/sh\n" + notes_text() + "cd \"$(dirname \"$0\")\" && " +
-                                          out_.command + "\n"});
+    out_.files.push_back({"train.sh", "#!/bin/sh\n" + notes_text() +
+                                          "cd \"$(dirname \"$0\")\" && " + out_.command + "\n"});
     return std::move(out_);
   }
 
@@ -56,9 +57,12 @@ class Exporter {
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
 
   [[noreturn]] void refuse(const std::string& what, const std::string& expected = {}) const {
-    throw InputError(
-        {{{}, 0, std::string("--export ") + program_.name, what + " has no equal there", expected,
-          {}}});
+    throw InputError({{{},
+                       0,
+                       std::string("--export ") + program_.name,
+                       what + " has no equal there",
+                       expected,
+                       {}}});
   }
 
   // --- each fact by the key that means it
@@ -151,12 +155,19 @@ class Exporter {
 
   // --- what programs have in ways of their own
   void put_precision() {
-    const ParameterDtype dtype = job_.precision.torch_dtype;
-    const Autocast autocast = job_.precision.autocast;
+    ParameterDtype dtype = job_.precision.torch_dtype;
+    Autocast autocast = job_.precision.autocast;
+    // The experiment's float16 is GPTQ's.
+    if (over_bitsandbytes()) {
+      const GpuFacts* gpu = Catalog::shipped().gpus.find(job_.device.gpu_model);
+      const bool narrow = gpu != nullptr && !gpu->peak_flops("bfloat16");
+      dtype = narrow ? ParameterDtype::kFloat16 : ParameterDtype::kBfloat16;
+      autocast = narrow ? Autocast::kFp16 : Autocast::kBf16;
+    }
     const bool full = row_of(job_.tuning).trains_weights;
     bool bf16 = autocast == Autocast::kBf16, fp16 = autocast == Autocast::kFp16;
-    const std::string both = std::string("torch_dtype ") + name_of(dtype) + " beside autocast " +
-                             name_of(autocast);
+    const std::string both =
+        std::string("torch_dtype ") + name_of(dtype) + " beside autocast " + name_of(autocast);
     if (has("torch_dtype") || has("dtype")) {
       express({"torch_dtype", name_of(dtype)});
     } else if (is("axolotl")) {  // which loads weights in the type that it computes in
@@ -169,9 +180,10 @@ class Exporter {
       // LLaMA-Factory holds what it trains in float32, unless pure_bf16 says otherwise.
       if (full && bf16) refuse(both, "torch_dtype float32 beside it, or no autocast");
       if (!bf16) arguments_["pure_bf16"] = true;
-    } else if (dtype == ParameterDtype::kFloat16) {
-      refuse(both, "torch_dtype bfloat16, or float32 beside accelerate_config_mixed_precision fp16");
-    } else if (!full) {
+    } else if (dtype == ParameterDtype::kFloat16 && !over_bitsandbytes()) {
+      refuse(both,
+             "torch_dtype bfloat16, or float32 beside accelerate_config_mixed_precision fp16");
+    } else if (!full && !over_bitsandbytes()) {
       note("frozen weights have the dtype of the model's files");
     }
     arguments_["bf16"] = bf16;
@@ -193,10 +205,14 @@ class Exporter {
     for (std::string& text : data.notes) note(std::move(text));
   }
 
+  bool over_bitsandbytes() const {
+    return row_of(job_.tuning).quantized_weights &&
+           stack_.find("bitsandbytes") != std::string::npos;
+  }
+
   void put_quantization() {
     if (!row_of(job_.tuning).quantized_weights) return;
-    const bool bitsandbytes = stack_.find("bitsandbytes") != std::string::npos;
-    const bool eight = stack_.ends_with("8bit");
+    const bool bitsandbytes = over_bitsandbytes(), eight = stack_.ends_with("8bit");
     const std::string text = !bitsandbytes ? program_.gptq : eight ? program_.int8 : program_.nf4;
     if (text.empty()) refuse("a model in 8 bits", "--method qlora");
     arguments_.update(parse_json(text, program_.name));
@@ -208,9 +224,7 @@ class Exporter {
   }
 
   // --- how ranks share the work
-  bool shards() const {
-    return job_.device.ranks > 1 && job_.parallel.strategy != Strategy::kDdp;
-  }
+  bool shards() const { return job_.device.ranks > 1 && job_.parallel.strategy != Strategy::kDdp; }
 
   Json launch_file() {
     const bool several = job_.device.ranks > 1, cpu = job_.device.kind == "cpu";
@@ -219,7 +233,9 @@ class Exporter {
     if (job_.parallel.offload && !shards()) refuse("offload_params without shards");
     const char* whole = cpu ? "MULTI_CPU" : "MULTI_GPU";
     Json launch = {{"compute_environment", "LOCAL_MACHINE"},
-                   {"distributed_type", shards() ? "FSDP" : several ? whole : "NO"},
+                   {"distributed_type", shards()  ? "FSDP"
+                                        : several ? whole
+                                                  : "NO"},
                    {"num_processes", job_.device.ranks},
                    {"num_machines", job_.device.nodes},
                    {"machine_rank", 0},
@@ -314,7 +330,10 @@ ExportedJob exported_job(const std::string& program, const TrainingJob& job,
                          const std::string& model, const std::string& stack) {
   const ExportProgram* found = find_export_program(program);
   if (found == nullptr) {
-    throw InputError({{{}, 0, "--export", "unknown program '" + program + "'",
+    throw InputError({{{},
+                       0,
+                       "--export",
+                       "unknown program '" + program + "'",
                        join(export_programs(), " or "),
                        nearest_spelling(program, export_programs())}});
   }

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 // Where the data are, as load_dataset() of the package datasets takes it.
 struct Place {
-  std::string path;      // file, folder or id of the hub
-  std::string loader;    // of a file: json, parquet, csv, arrow
+  std::string path;    // file, folder or id of the hub
+  std::string loader;  // of a file: json, parquet, csv, arrow
   std::string config, split = "train";
 };
 
@@ -34,8 +34,8 @@ Place place_of(const DataSource& data) {
   place.path = fs::absolute(data.path).lexically_normal().string();
   const std::string ending = fs::path(data.path).extension().string();
   if (fs::is_directory(data.path)) return place;
-  place.loader = ending == ".parquet" || ending == ".csv" || ending == ".arrow" ? ending.substr(1)
-                                                                                 : "json";
+  place.loader =
+      ending == ".parquet" || ending == ".csv" || ending == ".arrow" ? ending.substr(1) : "json";
   return place;
 }
 
@@ -70,7 +70,7 @@ class DataExporter {
     out_.expected = std::move(expected);
   }
   void refuse_form() {
-    refuse(data_.pretokenized              ? "data of token ids (pretokenized)"
+    refuse(data_.pretokenized             ? "data of token ids (pretokenized)"
            : data_.entry_template.empty() ? "data of two columns (--input-column)"
                                           : "data_formatter_template",
            "data with one field of text, or conversations");

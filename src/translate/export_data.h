@@ -14,7 +14,8 @@ struct ExportedData {
   Json arguments = Json::object();
   std::vector<ExportedFile> files;
   std::vector<std::string> notes;
-  std::string refusal, expected;  // the form of the entries that the program has not, and what it has
+  std::string refusal,
+      expected;  // the form of the entries that the program has not, and what it has
 };
 
 ExportedData exported_data(const std::string& program, const DataSource& data);

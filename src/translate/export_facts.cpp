@@ -90,8 +90,10 @@ void put_evaluation(const TrainingJob& job, Facts& facts) {
     facts.push_back({"validation_data_path", plan.path, {}, false});
   }
   if (plan.strategy == IntervalStrategy::kSteps) {
-    facts.push_back({"eval_steps", plan.steps_ratio > 0 ? Json(plan.steps_ratio) : Json(plan.steps),
-                     {}, false});
+    facts.push_back({"eval_steps",
+                     plan.steps_ratio > 0 ? Json(plan.steps_ratio) : Json(plan.steps),
+                     {},
+                     false});
   }
   if (plan.per_device_batch_size > 0)
     facts.push_back({"per_device_eval_batch_size", plan.per_device_batch_size, {}, false});

@@ -377,7 +377,11 @@ TEST(RecommendTest, WithoutAPriceThereIsOnlyAFastest) {
 }
 
 TEST(WorkloadTest, PaddingIsCountedInTheOrderOfTheEntries) {
-  Workload work{.entries = 4, .model_max_length = 100, .epochs = 2, .lengths = {10, 50, 200, 30}};
+  Workload work{.entries = 4,
+                .model_max_length = 100,
+                .epochs = 2,
+                .lengths = {10, 50, 200, 30},
+                .counted = {}};
   EXPECT_EQ(work.longest(), 100);
   EXPECT_DOUBLE_EQ(work.tokens(), 2 * (10 + 50 + 100 + 30));
   EXPECT_DOUBLE_EQ(work.padded_length(1), 190.0 / 4);

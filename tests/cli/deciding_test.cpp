@@ -1,6 +1,7 @@
 // import, predict --score and recommend: what they print, what they leave, what they refuse.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,17 +19,22 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class DecidingTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    spdlog::set_level(spdlog::level::off);  // the program's log is on stderr, a library's on stdout
     const char* name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = std::filesystem::temp_directory_path() /
               ("sftbench-decide-" + std::to_string(::getpid()) + "-" + name);
     std::filesystem::create_directories(folder_);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override {
+    spdlog::set_level(spdlog::level::info);
+    std::filesystem::remove_all(folder_);
+  }
 
   std::string file(const std::string& name, const std::string& content) {
     write_file_atomic(folder_ / name, content);
@@ -274,6 +280,66 @@ TEST_F(DecidingTest, ADatasetSaysHowManyEntriesAndHowLong) {
   EXPECT_LT(json["tokens"].get<double>(), 40);
 }
 
+TEST_F(DecidingTest, EveryFormOfDataIsCounted) {
+  std::string texts, chats;
+  for (int i = 1; i <= 40; ++i) {
+    texts += "{\"text\": \"" + std::string(static_cast<size_t>(i), 'a') + "\"}\n";
+    chats += R"({"messages": [{"role": "user", "content": "a"}]})"
+             "\n";
+  }
+  const std::string file_of_texts = file("texts.jsonl", texts);
+  const auto recommended = [&](std::vector<std::string> further) {
+    further.insert(further.end(), {"--format", "json", "--gpus", "L40S", "--length", "64"});
+    return Json::parse(output_of(asked(further)));
+  };
+  const Json padded = recommended({"--data", file_of_texts, "--text-field", "text"});
+  EXPECT_EQ(padded["entries"], 40);
+  const Json packed =
+      recommended({"--data", file_of_texts, "--text-field", "text", "--padding", "packed"});
+  EXPECT_LT(packed["entries"].get<int>(), 40);
+  EXPECT_EQ(packed["tokens"], padded["tokens"]);
+  const Json longer =
+      recommended({"--data", file_of_texts, "--text-field", "text", "--tokens", "1M"});
+  EXPECT_DOUBLE_EQ(longer["tokens"].get<double>(), 1e6);
+  EXPECT_EQ(recommended({"--tokens", "64k"})["entries"], 1000);
+  EXPECT_EQ(recommended({"--data", file("chats.jsonl", chats), "--chat-template",
+                         "{% for m in messages %}{{ m.content }}{% endfor %}"})["entries"],
+            40);
+  EXPECT_EQ(recommended({"--data", file("pairs.csv", "q,a\none,two\nthree,four\n"), "--template",
+                         "{{q}} {{a}}"})["entries"],
+            2);
+  EXPECT_THAT(output_of(asked({"--data", file_of_texts, "--text-field", "txt"})),
+              AllOf(HasSubstr("txt: no such field; found text"), HasSubstr("39 more lines")));
+  EXPECT_THAT(output_of(asked({"--tokens", "1M", "--entries", "5"})),
+              HasSubstr("--tokens: given beside --entries; expected one of them"));
+  EXPECT_THAT(output_of(asked({"--tokens", "1.5x"})), HasSubstr("50000000, 50M, 1.5B"));
+}
+
+// LLM.int8 holds a byte of a weight and a float32 of each of its rows; NF4 half a byte and its scales.
+TEST_F(DecidingTest, QuantizedMethodsTakeTheirBytes) {
+  const auto parameters = [](const char* method) {
+    return Json::parse(output_of({"predict", "--method", method, "--set", "model_name=llama3.1-8b",
+                                  "--set", "gpu_model=Tesla-T4", "--set", "number_gpus=1", "--set",
+                                  "batch_size=1", "--set", "model_max_length=1024", "--format",
+                                  "json"}))["memory_bytes"]["parameters"]
+        .get<double>();
+  };
+  const double weights = 32.0 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336);
+  const double rows = 32.0 * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096);
+  const double eight = weights + 4 * rows, four = weights * (0.5 + 2.5 / 128);
+  EXPECT_NEAR(parameters("lora-8bit") - parameters("qlora"), eight - four, 0.002 * eight);
+  EXPECT_THAT(output_of({"predict", "--set", "method=qlora", "--set", "model_name=llama3.1-8b",
+                         "--set", "gpu_model=Tesla-T4", "--set", "number_gpus=1", "--set",
+                         "batch_size=1", "--set", "model_max_length=1024", "--tokens", "50M"}),
+              AllOf(HasSubstr("llama3.1-8b, qlora, 1 rank, by transformers-bitsandbytes"),
+                    HasSubstr("50000000 tokens are 12208 steps")));
+  EXPECT_THAT(
+      output_of({"recommend", "--model", "qwen2.5-1.5b", "--method", "qlora", "--gpus", "RTX 4080",
+                 "--max-gpus", "1", "--entries", "1000"}),
+      AllOf(HasSubstr("over 4-bit weights"), HasSubstr("transformers-bitsandbytes"),
+            HasSubstr("predicted, and not trained"), testing::Not(HasSubstr("sftbench run"))));
+}
+
 TEST_F(DecidingTest, AModelOfOnesOwnIsRecommendedFor) {
   const std::string config = read_file(SFTBENCH_TEST_DATA "/training/llama/config.json");
   std::filesystem::create_directory(folder_ / "my-llama");
@@ -301,7 +367,7 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(output_of(asked({})), HasSubstr("--dataset: not given"));
   EXPECT_THAT(output_of({"recommend", "--model", "llama-3.1", "--entries", "5"}),
               HasSubstr("unknown model 'llama-3.1'"));
-  EXPECT_THAT(error({"--method", "qlora"}), HasSubstr("unknown method 'qlora'"));
+  EXPECT_THAT(error({"--method", "dora"}), HasSubstr("unknown method 'dora'"));
   EXPECT_THAT(error({"--gpus", "RTX-9090"}), HasSubstr("unknown GPU 'RTX-9090'"));
   EXPECT_THAT(error({"--deadline", "soon"}), HasSubstr("--deadline: found 'soon'"));
   EXPECT_THAT(error({"--deadline", "-1h"}), HasSubstr("--deadline: found '-1h'"));

@@ -1,4 +1,4 @@
-// --export: the files for other programs, which their own parsers have read (tests/reference/exports.py).
+// --export: files that other programs train by, read by their parsers (tests/reference/exports.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,8 +27,7 @@ class ExportTest : public OwnTrainingTest {
 
   static std::vector<fs::path> goldens() {
     std::vector<fs::path> paths;
-    for (const auto& entry :
-         fs::directory_iterator(std::string(SFTBENCH_TEST_DATA) + "/exports")) {
+    for (const auto& entry : fs::directory_iterator(std::string(SFTBENCH_TEST_DATA) + "/exports")) {
       if (entry.path().extension() == ".json") paths.push_back(entry.path());
     }
     return paths;
@@ -47,8 +46,8 @@ class ExportTest : public OwnTrainingTest {
   // What memory, time and the update follow from.
   static Json trained(const Json& job) {
     Json parts = Json::object();
-    for (const char* part : {"batches", "precision", "optimizer", "device", "activations", "kernels",
-                             "lora", "parallel", "seed", "tuning"})
+    for (const char* part : {"batches", "precision", "optimizer", "device", "activations",
+                             "kernels", "lora", "parallel", "seed", "tuning"})
       parts[part] = job[part];
     parts["data"] = {job["data"]["model_max_length"], job["data"]["padding"]};
     return parts;
@@ -63,7 +62,7 @@ TEST_F(ExportTest, EveryKeyHasItsRow) {
 }
 
 TEST_F(ExportTest, WritesWhatTheProgramsParserRead) {
-  ASSERT_EQ(goldens().size(), 4u * 3u);
+  ASSERT_EQ(goldens().size(), 4u * 4u);
   for (const fs::path& path : goldens()) {
     const Json expected = golden(path);
     const std::string program = program_of(expected);
@@ -88,32 +87,55 @@ TEST_F(ExportTest, WhatIsReadBackIsTheSameJob) {
     const auto arguments = expected["arguments"].get<std::vector<std::string>>();
     ASSERT_EQ(exported(arguments, program).status, 0);
     std::vector<std::string> words = arguments;
+    if (path.string().find("qlora") != std::string::npos) continue;  // no run trains it
     words.insert(words.end(), {"--weights", "random"});
     Json asked = trained(job(words));
     std::string file;
     for (const auto& [name, text] : expected["files"].items())
       if (name == "arguments.json" || name == program + ".yaml") file = name;
     const bool chats = path.string().find("chats") != std::string::npos;
-    const Json read = trained(job({"--arguments", program + "/accelerate.yaml", "--arguments",
-                                   program + "/" + file, "--set", "model_name=llama3.1-8b",
-                                   "--set", "gpu_model=NVIDIA-H100-80GB-HBM3", "--weights", "random",
-                                   "--data", chats ? "chats.jsonl" : "texts.jsonl",
-                                   "--experiment", asked["tuning"].get<std::string>(),
-                                   chats ? "--chat-template" : "--text-field",
-                                   chats ? "{{ messages }}" : "text"}));
+    const Json read = trained(
+        job({"--arguments", program + "/accelerate.yaml", "--arguments", program + "/" + file,
+             "--set", "model_name=llama3.1-8b", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3",
+             "--weights", "random", "--data", chats ? "chats.jsonl" : "texts.jsonl", "--experiment",
+             asked["tuning"].get<std::string>(), chats ? "--chat-template" : "--text-field",
+             chats ? "{{ messages }}" : "text"}));
     // A note says it: axolotl knows no products without autocast.
     if (program == "axolotl") asked["precision"]["autocast"] = "bf16";
     EXPECT_EQ(read, asked) << path << Json::diff(asked, read);
   }
 }
 
+TEST_F(ExportTest, FourBitWeightsAreReadBackAsQlora) {
+  for (const ExportProgram& program : all_export_programs()) {
+    const std::string name = program.name;
+    ASSERT_EQ(
+        exported({"--method", "qlora", "--set", "model_name=llama3.1-8b", "--set", "number_gpus=1",
+                  "--set", "gpu_model=NVIDIA-L4", "--set", "batch_size=2", "--set",
+                  "model_max_length=512", "--data", "texts.jsonl", "--text-field", "text"},
+                 name)
+            .status,
+        0);
+    const std::vector<std::string> words = {"--arguments",  name + "/accelerate.yaml",
+                                            "--arguments",  name + "/" + program.file,
+                                            "--set",        "model_name=llama3.1-8b",
+                                            "--set",        "gpu_model=NVIDIA-L4",
+                                            "--data",       "texts.jsonl",
+                                            "--weights",    "random",
+                                            "--text-field", "text"};
+    EXPECT_THAT(OwnTrainingTest::program(words, "predict").out,
+                HasSubstr("llama3.1-8b, qlora, 1 rank, by transformers-bitsandbytes"))
+        << name;
+    EXPECT_THAT(refusal(words), HasSubstr("--method: qlora is over weights of bitsandbytes, which "
+                                          "are not trained here; expected `sftbench predict"));
+  }
+}
+
 TEST_F(ExportTest, WhatAProgramCannotSayIsRefused) {
-  const std::vector<std::string> usual = {"--experiment",        "full",
-                                          "--set",               "model_name=llama3.1-8b",
-                                          "--set",               "number_gpus=2",
-                                          "--set",               "gpu_model=NVIDIA-H100-80GB-HBM3",
-                                          "--set",               "batch_size=2",
-                                          "--set",               "model_max_length=512"};
+  const std::vector<std::string> usual = {
+      "--experiment", "full",          "--set", "model_name=llama3.1-8b",
+      "--set",        "number_gpus=2", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3",
+      "--set",        "batch_size=2",  "--set", "model_max_length=512"};
   const auto refusal = [&](const char* program, std::vector<std::string> more) {
     more.insert(more.begin(), usual.begin(), usual.end());
     const ProgramResult result = exported(more, program);
@@ -136,11 +158,10 @@ TEST_F(ExportTest, WhatAProgramCannotSayIsRefused) {
 TEST_F(ExportTest, KeepsWhatIsThere) {
   fs::create_directory(folder_ / "trl");
   write("trl/train.sh", "mine\n");
-  const ProgramResult result =
-      exported({"--experiment", "full", "--set", "model_name=llama3.1-8b", "--set", "number_gpus=1",
-                "--set", "gpu_model=NVIDIA-H100-80GB-HBM3", "--set", "batch_size=2", "--set",
-                "model_max_length=512"},
-               "trl");
+  const ProgramResult result = exported(
+      {"--experiment", "full", "--set", "model_name=llama3.1-8b", "--set", "number_gpus=1", "--set",
+       "gpu_model=NVIDIA-H100-80GB-HBM3", "--set", "batch_size=2", "--set", "model_max_length=512"},
+      "trl");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("trl/train.sh is there and says something else"));
   EXPECT_EQ(read_file((folder_ / "trl/train.sh").string()), "mine\n");
@@ -156,8 +177,7 @@ TEST_F(ExportTest, RecommendExportsItsBest) {
   const Json arguments = read_json_file((folder_ / "mine/arguments.json").string());
   EXPECT_EQ(arguments["max_seq_length"], 777);
   EXPECT_EQ(arguments["num_train_epochs"], 2.0);
-  EXPECT_THAT(read_file((folder_ / "mine/train.sh").string()),
-              HasSubstr("--max_seq_length 777"));
+  EXPECT_THAT(read_file((folder_ / "mine/train.sh").string()), HasSubstr("--max_seq_length 777"));
 }
 
 }  // namespace SFTBENCH_FILE

@@ -79,11 +79,9 @@ TEST_F(ForeignFilesTest, WhatOfAMixtureHasNoEqualGivesWayToData) {
 
 TEST_F(ForeignFilesTest, PreferencesAreRefusedInOneMessage) {
   EXPECT_THAT(refused(std::string(kRecipe) + "beta: 0.05\nloss_type: sigmoid\nuse_peft: true\n"
-                                             "load_in_4bit: true\nlora_modules_to_save: [a]\n"),
+                                             "lora_modules_to_save: [a]\n"),
               AllOf(HasSubstr("beta: has no equal here; expected supervised fine-tuning alone"),
                     HasSubstr("loss_type: found 'sigmoid', which has no equal here"),
-                    HasSubstr("load_in_4bit: found true, which has no equal here; expected "
-                              "--experiment finetune_gptq-lora_benchmark-v1.0.0"),
                     HasSubstr("lora_modules_to_save: has no equal here")));
 }
 
@@ -145,12 +143,13 @@ TEST_F(ForeignFilesTest, LlamaFactorysKeysAreTranslated) {
               HasSubstr("arguments.yaml:8: dataset: found 'identity,other', names of "
                         "LLaMA-Factory's dataset_info.json; expected --data FILE, which takes its "
                         "place"));
-  EXPECT_THAT(refused(file + "use_galore: true\nquantization_bit: 4\nexport_dir: x\n",
-                      {"--data", "pairs.json"}),
-              AllOf(HasSubstr("use_galore: found true, which has no equal here"),
-                    HasSubstr("quantization_bit: found 4, which has no equal here"),
-                    HasSubstr("export_dir: has no equal here; expected `sftbench weights merge "
-                              "ADAPTER -o DIR`")));
+  EXPECT_THAT(
+      refused(file + "use_galore: true\nquantization_bit: 3\nexport_dir: x\n",
+              {"--data", "pairs.json"}),
+      AllOf(HasSubstr("use_galore: found true, which has no equal here"),
+            HasSubstr("quantization_bit: found 3, which has no equal here; expected 4 or 8"),
+            HasSubstr("export_dir: has no equal here; expected `sftbench weights merge "
+                      "ADAPTER -o DIR`")));
 }
 
 // --- axolotl -------------------------------------------------------------------------------------
@@ -207,13 +206,13 @@ TEST_F(ForeignFilesTest, AxolotlsOtherMasksAndKeysAreRefused) {
 TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {
   const std::string file =
       "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: alpaca\n    split: train[:10%]\n"
-      "adapter: qlora\n";
+      "adapter: llama-adapter\n";
   const std::string told = refused(file);
   EXPECT_THAT(told, AllOf(HasSubstr("datasets[0].type: found 'alpaca', which has no equal here; "
                                     "expected chat_template or completion, or --data FILE"),
                           HasSubstr("datasets[0].split: found 'train[:10%]', a part of a split"),
-                          HasSubstr("adapter: found 'qlora', which has no equal here; expected "
-                                    "lora")));
+                          HasSubstr("adapter: found 'llama-adapter', which has no equal here; "
+                                    "expected lora or qlora")));
   EXPECT_THAT(refused(file, {"--data", "pairs.json"}), Not(HasSubstr("datasets")));
 }
 

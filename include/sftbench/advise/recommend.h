@@ -22,6 +22,7 @@ struct Workload {
   int64_t model_max_length = 0;
   double epochs = 1;
   std::vector<int64_t> lengths;
+  std::string counted;  // what they are and how they were counted, for people
 
   int64_t longest() const;
   double tokens() const;  // of all epochs, without padding

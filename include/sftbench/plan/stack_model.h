@@ -48,6 +48,7 @@ struct StackModel {
   Passes launches;             // kernels of a layer
   Passes adapter_launches;     // beside these, of an adapted linear
   double expert_launches = 0;  // for each expert of a layer, in each pass
+  double quantized_bytes = 0;  // of a quantized weight, with its scales; 0: of 4 bits
   double quantized_s = 0;      // of the host, for each 4-bit linear and pass
   double launch_s = 0;         // of the host, for each
   double unit_s = 0;           // that the device waits for the host, for a sharded unit and pass

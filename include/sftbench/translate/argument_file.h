@@ -12,12 +12,12 @@
 namespace sftbench {
 
 struct ArgumentFile {
-  std::vector<GivenValue> values;          // properties
-  std::string model;                       // model_name_or_path; empty: not said
-  std::string model_place;                 // where that stands: "arguments.json:1: model_id"
-  std::string tuning;                      // peft_method: "full", "lora", "pt"; empty: not said
-  bool activated = false;                  // peft_method: alora, which is lora with an invocation
-  std::string padding;                     // empty: not said
+  std::vector<GivenValue> values;  // properties
+  std::string model;               // model_name_or_path; empty: not said
+  std::string model_place;         // where that stands: "arguments.json:1: model_id"
+  std::string tuning;              // "full", "lora", "pt", "qlora", "lora-8bit"; empty: not said
+  bool activated = false;          // peft_method: alora, which is lora with an invocation
+  std::string padding;             // empty: not said
   std::optional<int64_t> batch_of_device;  // entries of a micro-batch and rank
   std::string batch_place;                 // where that stands
   std::optional<int64_t> processes;
