@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/assumptions.h"
 #include "cli/dataset_lengths.h"
 #include "cli/definition_list.h"
 #include "cli/evidence_option.h"
@@ -154,7 +155,9 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
   const StepCost& cost = prediction.cost;
   const MemoryCost& m = cost.memory;
   const double tokens_per_s = cost.positions_per_second();
-  Definitions lines = {
+  Definitions lines = assumptions_of(prediction.job, prediction.machine.stack.name);
+  lines.emplace_back("", step_text(prediction.job));
+  const Definitions parts = {
       {"parameters", gib(m.parameters) + " of a rank, between steps"},
       {"gradients", gib(m.gradients)},
       {"optimizer state", gib(m.optimizer_state)},
@@ -171,6 +174,7 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
        cell_text(tokens_per_s) + " tokens/s, padding included; " +
            cell_text(tokens_per_s / static_cast<double>(prediction.job.device.ranks)) +
            " of a rank"}};
+  lines.insert(lines.end(), parts.begin(), parts.end());
   if (m.offloaded_state + m.offloaded_activations + m.offloaded_parameters > 0) {
     lines.emplace_back("offloaded", gib(m.offloaded_parameters) + " of parameters and gradients, " +
                                         gib(m.offloaded_state) + " of optimizer state and " +

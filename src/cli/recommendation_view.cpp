@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/assumptions.h"
 #include "cli/evidence_option.h"
 #include "cli/quantized_method.h"
 #include "cli/rounding.h"
@@ -189,26 +190,6 @@ std::vector<std::string> gpus_without_price(const RecommendationView& view) {
   return names;
 }
 
-std::string precision_text(const TrainingJob& job) {
-  const std::string dtype = name_of(job.precision.torch_dtype);
-  if (job.precision.autocast == Autocast::kNo)
-    return "weights, gradients and products in " + dtype +
-           " (--set torch_dtype=float32 --set bf16=true)";
-  return "weights in " + dtype + ", products in autocast's " +
-         std::string(name_of(job.precision.autocast));
-}
-
-std::string tuning_text(const TrainingJob& job, const std::string& stack) {
-  if (job.tuning == TuningMethod::kFull) return "all parameters are trained (--method)";
-  if (job.tuning == TuningMethod::kPrompt)
-    return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
-  return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
-         (job.tuning != TuningMethod::kGptqLora ? ""
-          : stack.ends_with("8bit")             ? " over 8-bit weights"
-                                                : " over 4-bit weights") +
-         " (--set r=N --set target_modules=all-linear)";
-}
-
 std::string offer_text(const Rent& rent, int64_t needed, const std::string& currency) {
   const Price& price = rent.offer;
   std::vector<std::string> words;
@@ -227,15 +208,8 @@ std::string offer_text(const Rent& rent, int64_t needed, const std::string& curr
 }  // namespace
 
 Definitions assumptions_of(const RecommendationView& view) {
-  const TrainingJob& job = view.answer.job;
   const Question& question = view.question;
-  Definitions lines;
-  lines.emplace_back("assumes", "trained by " + view.stack + " (--stack)");
-  lines.emplace_back("", precision_text(job));
-  lines.emplace_back("", tuning_text(job, view.stack));
-  lines.emplace_back("", "optimizer " + std::string(name_of(job.optimizer.kind)) +
-                             (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
-                             " (--set optim=NAME)");
+  Definitions lines = assumptions_of(view.answer.job, view.stack);
   lines.emplace_back("", question.workload.lengths.empty()
                              ? "each of " + std::to_string(question.workload.entries) +
                                    " entries has " +

@@ -1,0 +1,49 @@
+#include "cli/assumptions.h"
+
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+std::string precision_text(const TrainingJob& job) {
+  const std::string dtype = name_of(job.precision.torch_dtype);
+  if (job.precision.autocast == Autocast::kNo)
+    return "weights, gradients and products in " + dtype +
+           " (--set torch_dtype=float32 --set bf16=true)";
+  return "weights in " + dtype + ", products in autocast's " +
+         std::string(name_of(job.precision.autocast));
+}
+
+std::string tuning_text(const TrainingJob& job, const std::string& stack) {
+  if (job.tuning == TuningMethod::kFull) return "all parameters are trained (--method)";
+  if (job.tuning == TuningMethod::kPrompt)
+    return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
+  return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
+         (job.tuning != TuningMethod::kGptqLora ? ""
+          : stack.ends_with("8bit")             ? " over 8-bit weights"
+                                                : " over 4-bit weights") +
+         " (--set r=N --set target_modules=all-linear)";
+}
+
+}  // namespace
+
+Definitions assumptions_of(const TrainingJob& job, const std::string& stack) {
+  return {{"assumes", "trained by " + stack + " (--stack)"},
+          {"", precision_text(job)},
+          {"", tuning_text(job, stack)},
+          {"", "optimizer " + std::string(name_of(job.optimizer.kind)) +
+                   (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
+                   " (--set optim=NAME)"}};
+}
+
+std::string step_text(const TrainingJob& job) {
+  const BatchPlan& batches = job.batches;
+  const int64_t steps = batches.gradient_accumulation_steps, rows = batches.per_device_batch_size;
+  return std::to_string(steps) + (steps == 1 ? " micro-batch of " : " micro-batches of ") +
+         std::to_string(rows) + (rows == 1 ? " row" : " rows") + " a step (--set gradient_accumulation_steps=N), " +
+         (job.activations.gradient_checkpointing ? "with" : "without") +
+         " gradient checkpointing (--set gradient_checkpointing=" +
+         (job.activations.gradient_checkpointing ? "false)" : "true)");
+}
+
+}  // namespace sftbench
