@@ -40,7 +40,8 @@ std::string step_text(const TrainingJob& job) {
   const BatchPlan& batches = job.batches;
   const int64_t steps = batches.gradient_accumulation_steps, rows = batches.per_device_batch_size;
   return std::to_string(steps) + (steps == 1 ? " micro-batch of " : " micro-batches of ") +
-         std::to_string(rows) + (rows == 1 ? " row" : " rows") + " a step (--set gradient_accumulation_steps=N), " +
+         std::to_string(rows) + (rows == 1 ? " row" : " rows") +
+         " a step (--set gradient_accumulation_steps=N), " +
          (job.activations.gradient_checkpointing ? "with" : "without") +
          " gradient checkpointing (--set gradient_checkpointing=" +
          (job.activations.gradient_checkpointing ? "false)" : "true)");

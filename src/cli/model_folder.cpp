@@ -55,11 +55,9 @@ OwnModel own_model(const std::string& option, const std::string& given) {
     refuse_model(option, given + " is a file", "the folder of a model");
   const bool one_name = given.find('/') == std::string::npos;
   if (!is_hub_id(given) || one_name) {
-    refuse_model(
-        option, given + " is no folder",
-        "the folder of a model, or a hub id as ORG/NAME" +
-            std::string(one_name ? "; a model of `sftbench models` goes with --set model_name"
-                                 : ""));
+    refuse_model(option, given + " is no folder",
+                 "the folder of a model, or a hub id as ORG/NAME" +
+                     std::string(one_name ? "; or a name of `sftbench models`" : ""));
   }
   return {given, given, {}};
 }

@@ -11,6 +11,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
@@ -80,7 +81,7 @@ class Gathering {
     }
     if (!says_any({"data_mixture", "eval_split"})) forget_sampling();
     if (selection_.space_path.empty() &&
-        (!own_.model.name.empty() || says_any({"training_data_path", "data_mixture"}))) {
+        (find("model_name") != nullptr || says_any({"training_data_path", "data_mixture"}))) {
       choose_experiment();
       add_defaults();
     }
@@ -209,6 +210,11 @@ class Gathering {
     if (is_set(selection_, "model_name")) {
       if (!option) return;
       refuse_own("--model", "gives what --set model_name gives, too", "one of them");
+    }
+    std::error_code error;
+    if (Catalog::shipped().models.find(given) != nullptr && !fs::exists(given, error)) {
+      own_.values.push_back({source, "model_name", text_node(given)});
+      return;
     }
     own_.model = own_model(source, given);
     own_.values.push_back({source, "model_name", text_node(own_.model.name)});

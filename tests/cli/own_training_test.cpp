@@ -43,6 +43,15 @@ TEST_F(OwnTrainingTest, TheKeyFollowsTheDataWhereverTheyLie) {
   EXPECT_NE(own_job()["inputs"]["training_data"], here["inputs"]["training_data"]);
 }
 
+// As --set model_name, with the defaults of a model and data of one's own.
+TEST_F(OwnTrainingTest, AModelOfTheListGoesByItsName) {
+  const Json listed =
+      job({"--model", "smollm2-135m", "--weights", "random", "--data", "pairs.json"});
+  EXPECT_EQ(listed["inputs"]["model_name"], "smollm2-135m");
+  EXPECT_FALSE(listed["inputs"].contains("model_config")) << "its name says what it is";
+  EXPECT_EQ(listed["data"]["path"], (folder_ / "pairs.json").string());
+}
+
 TEST_F(OwnTrainingTest, EveryOptionReachesTheJob) {
   const Json job = own_job({"--template",
                             "### {{input}}\\n{{output}}",
@@ -277,7 +286,7 @@ TEST_F(OwnTrainingTest, WrongModelsAreRefused) {
   EXPECT_THAT(
       refusal({"--model", "no-such"}),
       HasSubstr("--model: no-such is no folder; expected the folder of a model, or a hub id "
-                "as ORG/NAME; a model of `sftbench models` goes with --set model_name"));
+                "as ORG/NAME; or a name of `sftbench models`"));
   fs::create_directory(folder_ / "empty");
   EXPECT_THAT(refusal({"--model", "empty"}),
               HasSubstr("--model: empty has no config.json; expected a folder that "
