@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -14,14 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Nothing when the file is not there, or says "max".
 std::optional<int64_t> number_in(const fs::path& path) {
-  const std::string text = text_of(path);
+  const std::string text = proc_text(path);
   int64_t number = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   if (parsed.ec != std::errc()) return {};
@@ -30,7 +23,7 @@ std::optional<int64_t> number_in(const fs::path& path) {
 
 // The sum of the lines "name 123" of these names.
 int64_t sum_of_lines(const fs::path& path, const std::vector<std::string>& names) {
-  std::istringstream lines(text_of(path));
+  std::istringstream lines(proc_text(path));
   int64_t sum = 0;
   std::string name;
   for (int64_t value = 0; lines >> name >> value;) {
@@ -63,7 +56,7 @@ std::optional<int64_t> left_in(const MemoryCgroup& group, int64_t free_swap_byte
 std::vector<MemoryCgroup> memory_cgroups(const fs::path& root) {
   const fs::path mounted = root / "sys/fs/cgroup";
   std::vector<MemoryCgroup> found;
-  std::istringstream groups(text_of(root / "proc/self/cgroup"));
+  std::istringstream groups(proc_text(root / "proc/self/cgroup"));
   for (std::string line; std::getline(groups, line);) {  // "4:memory:/path", v2: "0::/path"
     const size_t controllers = line.find(':') + 1;
     const size_t path = line.find(':', controllers) + 1;
@@ -81,7 +74,7 @@ std::vector<MemoryCgroup> memory_cgroups(const fs::path& root) {
 }
 
 AvailableMemory available_memory(const fs::path& root) {
-  const std::string meminfo = text_of(root / "proc/meminfo");
+  const std::string meminfo = proc_text(root / "proc/meminfo");
   const int64_t swap = kilobyte_field_bytes(meminfo, "SwapFree").value_or(0);
   AvailableMemory available = {kilobyte_field_bytes(meminfo, "MemAvailable").value_or(0) + swap,
                                {}};

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -14,11 +13,6 @@
 
 namespace sftbench {
 namespace {
-
-std::string whole(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 int usable_cores() {
   cpu_set_t set;
@@ -47,10 +41,10 @@ HostInfo read_host_info() {
   HostInfo host;
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) == 0) host.name = name.data();
-  const std::string cpuinfo = whole("/proc/cpuinfo");
+  const std::string cpuinfo = proc_text("/proc/cpuinfo");
   host.cpu = cpuinfo_field(cpuinfo, "model name");
   host.cores = usable_cores();
-  host.memory_bytes = kilobyte_field_bytes(whole("/proc/meminfo"), "MemTotal").value_or(0);
+  host.memory_bytes = kilobyte_field_bytes(proc_text("/proc/meminfo"), "MemTotal").value_or(0);
   if (utsname system{}; uname(&system) == 0) {
     host.kernel = std::string(system.sysname) + " " + system.release;
   }

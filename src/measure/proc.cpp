@@ -14,12 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Empty when the process has ended meanwhile: not an error, just nothing to count any more.
-std::string proc_text(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // The kernel lists children per thread that forked them.
 std::vector<pid_t> children(pid_t process) {
   std::vector<pid_t> found;
@@ -159,6 +153,14 @@ std::optional<ThreadTimes> RunQueueClock::read(pid_t root) {
   last_ = std::move(now);
   if (!counted_) return {};
   return sum_;
+}
+
+// An iterator over the file would throw what read() answers of a process that ended after open().
+std::string proc_text(const std::string& path) {
+  const std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 int64_t process_tree_resident_bytes(pid_t root) {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -12,11 +11,6 @@
 
 namespace sftbench {
 namespace {
-
-std::string text_of(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class MachineSource : public SystemSource {
  public:
@@ -33,8 +27,8 @@ class MachineSource : public SystemSource {
       reading.threads_ran_s = times->ran_s;
       reading.threads_waited_s = times->waited_s;
     }
-    reading.host_cpu_seconds = host_cpu_seconds(text_of("/proc/stat"));
-    const std::string meminfo = text_of("/proc/meminfo");
+    reading.host_cpu_seconds = host_cpu_seconds(proc_text("/proc/stat"));
+    const std::string meminfo = proc_text("/proc/meminfo");
     reading.host_memory_percent = memory_percent_of_meminfo(meminfo);
     const auto total = static_cast<double>(kilobyte_field_bytes(meminfo, "MemTotal").value_or(0));
     const auto own = static_cast<double>(process_tree_resident_bytes(getpid()));

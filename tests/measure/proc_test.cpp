@@ -20,6 +20,13 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+// As /proc/PID/stat of a process that ends between open() and read(): a finished measurement was lost to it.
+TEST(ProcTest, AFileWhoseReadingFailsIsEmpty) {
+  EXPECT_EQ(proc_text("/proc/self/mem"), "") << "nothing is mapped at its beginning";
+  EXPECT_EQ(proc_text("/proc/0/stat"), "");
+  EXPECT_NE(proc_text("/proc/self/stat"), "");
+}
+
 TEST(ProcTest, TicksOfWaitedChildrenAreCountedBehindTheProgramsName) {
   EXPECT_EQ(
       waited_children_ticks("17 (a (b) c) S 1 17 17 0 -1 4194560 900 0 3 0 120 30 7 5 20 0 1 0 99"),
