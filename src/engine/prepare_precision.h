@@ -24,8 +24,8 @@ torch::Dtype parameter_dtype(const PrecisionPlan& plan);
 // What products run in when it differs from the parameters' dtype.
 std::optional<torch::Dtype> autocast_dtype(Autocast autocast);
 
-// What shards are gathered in when it differs from their own dtype. Under fp8 that is bfloat16: a
-// product's scale is that of the whole weight, which every rank then has.
+// The dtype in which shards are gathered, where it is not their own. Under fp8 it is bfloat16: the
+// scale of a product is that of the whole weight, so every rank needs the whole weight.
 std::optional<torch::Dtype> gathered_dtype(const CausalLm& model, const PrecisionPlan& plan,
                                            const torch::Device& device);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/known_model.h"
+
 namespace sftbench {
 namespace {
 
@@ -44,16 +46,15 @@ class LayerClock {
     PassSeconds device = products();
     const double last_product = work_.last_product * 2 * rows_ / rate_of_weights();
     const double scan = work_.scan_flops / machine_.flops_per_s;
-    const bool tiled = work_.scores == 0;
+    const double scores = written_scores();
+    const bool tiled = scores == 0;
     const double attention = tiled ? work_.attention_flops / attention_rate()
                                    : kMaskedShare * work_.attention_flops / machine_.flops_per_s;
     device.forward += attention + scan;
     device.backward +=
         (tiled ? kAttentionBackward : kProductBackward) * attention + kScanBackward * scan;
-    device.forward +=
-        weight_seconds() + elements(forward_bytes() + work_.scores * kScoreBytesForward);
-    device.backward +=
-        weight_seconds() + elements(backward_bytes() + work_.scores * kScoreBytesBackward);
+    device.forward += weight_seconds() + elements(forward_bytes() + scores * kScoreBytesForward);
+    device.backward += weight_seconds() + elements(backward_bytes() + scores * kScoreBytesBackward);
     if (work_.layer_flops.recomputed > 0) {
       const bool some_products =
           recompute == Recompute::kTorchEveryOtherProduct ||
@@ -86,6 +87,11 @@ class LayerClock {
     if (machine_.attention_flops_per_s <= 0) return machine_.flops_per_s;
     const double head = std::min(1.0, work_.head_size / kHeadSize);
     return machine_.attention_flops_per_s * stack_.attention_scale * std::pow(head, kHeadPower);
+  }
+  // This program's attention with sinks has tiles in any case.
+  double written_scores() const {
+    if (work_.scores == 0 || stack_.logit_bytes > 0) return work_.scores;
+    return known_model(job_.model).config.attention.sinks ? 0 : work_.scores;
   }
   double elements(double bytes) const {
     return machine_.element_bytes_per_s > 0 ? bytes / machine_.element_bytes_per_s : 0;

@@ -331,6 +331,18 @@ TEST(CostModelTest, AttentionWithoutTilesTakesTimeForItsScores) {
   EXPECT_NEAR(more_s(4096) / more_s(1024), 16, 0.1);
 }
 
+TEST(CostModelTest, AttentionWithSinksOfThisProgramTakesNoTimeForScores) {
+  MachineModel with_elements = machine();
+  with_elements.element_bytes_per_s = 1e12;
+  TrainingJob tiled = llama("DDP", 1);
+  tiled.model.name = "gpt-oss-20b";
+  tiled.model.hf_config = Catalog::shipped().models.find("gpt-oss-20b")->hf_config;
+  TrainingJob eager = tiled;
+  eager.kernels.flash_attention = false;
+  EXPECT_EQ(predict_step(eager, with_elements).compute_s,
+            predict_step(tiled, with_elements).compute_s);
+}
+
 // Layers of hybrids differ, and count as their mean.
 TEST(CostModelTest, EveryModelOfTheCatalogHasItsParametersAndTakesTime) {
   for (const ModelFacts& model : Catalog::shipped().models.models()) {
