@@ -1,4 +1,4 @@
-// The part of a shell script that measures cells of several nodes, one after the other: `run` has
+// The part of a pod's script that measures cells of several nodes, one after the other: `run` has
 // no worker, so each script brings its cells with it and asks before each whether it is still open.
 #pragma once
 

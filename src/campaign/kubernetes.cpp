@@ -261,7 +261,7 @@ class Manifests {
 
   // All pods of a JobSet go through the same cells, with a process for each GPU of theirs.
   std::string ranks_script(const WorkerGroup& group, int64_t worker) const {
-    const int64_t ranks = std::max<int64_t>(1, group.need.gpus_per_node);
+    const int64_t ranks = group.need.ranks_on_node();
     return "set -u\n" + cell_list(plan_, group, kFiles) + "measure() {\n  local rank ranks=\n" +
            "  for rank in $(seq 0 " + std::to_string(ranks - 1) + "); do\n" +
            "    WORLD_SIZE=" + std::to_string(ranks * group.need.nodes) +

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <ostream>
 
 #include "campaign/ray_client.h"
@@ -16,6 +17,8 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
@@ -27,6 +30,7 @@ namespace {
 constexpr double kLogSeconds = 3;
 constexpr double kLongestWaitSeconds = 10;
 constexpr int64_t kCpusForGpu = 2;  // ado's convention
+const std::string kNodesScript = "ray_nodes.py";
 
 // To start the worker again would not change it.
 bool has_meaning(int exit_code) {
@@ -44,6 +48,7 @@ struct RayWorker {
   int restarts = 0;
   size_t log_bytes = 0;  // that were shown
   double next_log_s = 0;
+  double say_pending_s = 0;
   int status = 0;
 
   std::string submission_id() const {
@@ -64,7 +69,7 @@ class RayEngine : public CampaignEngine {
   int start(const CampaignPlan& plan, std::ostream& out) override {
     take(plan);
     greet();
-    package_ = ray_package(files_of(plan_));
+    package_ = ray_package(files());
     out << workers_.size() << " jobs on Ray at " << shown_url(settings_.address) << std::endl;
     while (!all_ended()) {
       if (!step()) return interrupted_ > 0 ? kInterruptedStatus : kFailedStatus;
@@ -98,10 +103,6 @@ class RayEngine : public CampaignEngine {
       plan_.environment["SFTTRAINER_PARAMETERS_FILE"] = place_of_file(plan_.parameters_file, ".");
     }
     for (const WorkerGroup& group : plan_.groups) {
-      if (group.need.nodes > 1) {
-        leave_open(group);
-        continue;
-      }
       const std::string campaign =
           digest(plan_.digest + "\n" + plan_.output + "\n" + group.name).substr(0, 16);
       for (int64_t i = 1; i <= group.workers; ++i) {
@@ -112,17 +113,6 @@ class RayEngine : public CampaignEngine {
         workers_.push_back(std::move(worker));
       }
     }
-  }
-
-  void leave_open(const WorkerGroup& group) {
-    const std::string text =
-        cell_count(group.cells.size()) + " need " + to_string(group.need) +
-        ": Ray starts the command of a job on one node, and its Jobs API reserves no others";
-    if (plan_.groups.size() == 1) {
-      throw InputError({{{}, 0, "--on", text, "--on slurm or --on kubernetes", {}}});
-    }
-    log_.warn(text + "; they stay open; --on slurm and --on kubernetes measure them");
-    some_stay_open_ = true;
   }
 
   // The first request: whoever cannot be reached now was not named rightly.
@@ -147,7 +137,7 @@ class RayEngine : public CampaignEngine {
   }
 
   int exit_status() const {
-    int status = some_stay_open_ ? kFailedStatus : 0;
+    int status = 0;
     for (const RayWorker& worker : workers_) {
       if (worker.status == kUsageStatus) return kUsageStatus;
       if (worker.status == kRemainsStatus && status == 0) status = kRemainsStatus;
@@ -206,33 +196,59 @@ class RayEngine : public CampaignEngine {
   void attach(RayWorker& worker, const std::string& how) {
     worker.state = WorkerState::kFollowed;
     worker.log_bytes = 0;
+    worker.say_pending_s = steady_seconds() + settings_.pending_s;
     log_.info(worker.name + ": job " + worker.submission_id() + " " + how);
   }
 
-  Json request_of(const RayWorker& worker, const std::string& package_name) const {
-    const DeviceNeed& need = worker.group->need;
-    Json environment = Json::object();
-    std::string line = shell_line(worker_words(plan_, *worker.group, "."));
-    for (const auto& [name, value] : plan_.environment) {
-      // Ray puts the values of its own variables in place of $NAME, and knows no escape.
-      if (value.find('$') == std::string::npos) {
-        environment[name] = value;
-      } else {
-        line = name + "=" + shell_quoted(value) + " " + line;
-      }
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all = files_of(plan_);
+    for (const WorkerGroup& group : plan_.groups) {
+      if (group.need.nodes > 1)
+        all[kNodesScript] = read_file(resource_directory() / "experiments/launch" / kNodesScript);
     }
+    return all;
+  }
+
+  // What a node gives to a cell.
+  static Json bundle_of(const DeviceNeed& need) {
+    const bool cpus = need.gpus_per_node == 0;
+    Json bundle = {{"CPU", cpus && need.cores > 0
+                               ? need.cores
+                               : kCpusForGpu * std::max<int64_t>(1, need.gpus_per_node)}};
+    if (!cpus) bundle.update({{"GPU", need.gpus_per_node}, {need.gpu_model, need.gpus_per_node}});
+    if (need.nodes > 1) bundle["full-worker"] = 1;
+    if (need.roce) bundle["RoCE"] = 1;
+    return bundle;
+  }
+
+  Json request_of(const RayWorker& worker, const std::string& package_name) const {
+    const std::vector<std::string> words = worker_words(plan_, *worker.group, ".");
+    Json environment = Json::object();
+    Json literal = Json::object();
+    // Ray puts the values of its own variables in place of $NAME, and knows no escape.
+    for (const auto& [name, value] : plan_.environment)
+      (value.find('$') == std::string::npos ? environment : literal)[name] = value;
     Json request = {
-        {"entrypoint", line},
         {"submission_id", worker.submission_id()},
-        {"entrypoint_num_cpus", need.gpus_per_node == 0 && need.cores > 0
-                                    ? need.cores
-                                    : kCpusForGpu * std::max<int64_t>(1, need.gpus_per_node)},
         {"runtime_env", {{"working_dir", "gcs://" + package_name}, {"env_vars", environment}}},
         {"metadata", {{"name", "sftbench " + plan_.name + " " + worker.name}}}};
-    if (need.gpus_per_node > 0) {
-      request["entrypoint_num_gpus"] = need.gpus_per_node;
-      request["entrypoint_resources"] = {{need.gpu_model, need.gpus_per_node}};
+    Json bundle = bundle_of(worker.group->need);
+    if (worker.group->need.nodes > 1) {
+      const Json need = {
+          {"nodes", worker.group->need.nodes}, {"bundle", bundle}, {"environment", literal}};
+      request["entrypoint"] =
+          "python3 " + kNodesScript + " " + shell_quoted(json_text(need)) + " " + shell_line(words);
+      return request;  // it asks for nothing: what it reserves is there for its actors
     }
+    std::string line = shell_line(words);
+    for (const auto& [name, value] : literal.items())
+      line = name + "=" + shell_quoted(value.get<std::string>()) + " " + line;
+    request["entrypoint"] = line;
+    request["entrypoint_num_cpus"] = bundle["CPU"];
+    bundle.erase("CPU");
+    if (bundle.contains("GPU")) request["entrypoint_num_gpus"] = bundle["GPU"];
+    bundle.erase("GPU");
+    if (!bundle.empty()) request["entrypoint_resources"] = bundle;
     return request;
   }
 
@@ -242,6 +258,15 @@ class RayEngine : public CampaignEngine {
       log_.warn(worker.name + ": Ray has lost job " + worker.submission_id());
       restart(worker, worker.attempt);
       return;
+    }
+    if (stopping_ && job->status == RayStatus::kPending) {
+      worker.state = WorkerState::kEnded;
+      log_.info(worker.name + " has not started yet, and Ray stops it as soon as it does");
+      return;
+    }
+    if (job->status == RayStatus::kPending && steady_seconds() >= worker.say_pending_s) {
+      worker.say_pending_s = std::numeric_limits<double>::infinity();
+      log_.info(worker.name + ": " + job->message);
     }
     if (job->ended() || steady_seconds() >= worker.next_log_s) show_log(worker, job->ended());
     if (job->ended()) end(worker, *job);
@@ -327,7 +352,6 @@ class RayEngine : public CampaignEngine {
   CampaignPlan plan_;
   std::string package_;
   std::vector<RayWorker> workers_;
-  bool some_stay_open_ = false;
   std::optional<double> away_since_s_;
 };
 

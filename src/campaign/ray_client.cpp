@@ -141,7 +141,8 @@ std::optional<RayJob> RayClient::find(const std::string& submission_id) {
     return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
   };
   job.status = status_named(text("status"));
-  job.message = shown(text("message"));
+  const std::string message = text("message");  // and the end of the log, which is read anyway
+  job.message = shown(message.substr(0, message.find(", last available logs")));
   if (json.contains("driver_exit_code") && json["driver_exit_code"].is_number_integer()) {
     job.exit_code = json["driver_exit_code"].get<int>();
   }

@@ -69,7 +69,7 @@ class SlurmEngine : public CampaignEngine {
     for (const WorkerGroup& group : plan.groups) {
       for (int64_t first = 0; first < group.workers; first += most) {
         const int64_t count = std::min(most, group.workers - first);
-        batches.push_back({&group, count, slurm_script(plan, group, options_, first, count)});
+        batches.push_back({&group, count, slurm_script(plan, group, options_, count)});
       }
     }
     submits_ ? submit(plan, batches, out) : print(plan, batches, out);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "campaign/cell_list.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
@@ -85,8 +84,10 @@ std::map<std::string, std::string> own_lines(const CampaignPlan& plan, const Wor
     lines["exclusive"] = "";  // a measurement without --threads takes all cores
   }
   if (need.nodes > 1) {
-    lines["ntasks-per-node"] = std::to_string(std::max<int64_t>(1, need.gpus_per_node));
-    lines["cpus-per-task"] = "2";
+    lines["ntasks-per-node"] = std::to_string(need.ranks_on_node());
+    lines["cpus-per-task"] =
+        need.gpus_per_node > 0 ? "2"
+                               : std::to_string(std::max<int64_t>(1, need.cores / need.cpu_ranks));
     lines["exclusive"] = "";
   }
   return lines;
@@ -127,33 +128,10 @@ exit "$status"
 )";
 }
 
-std::string worker_body(const CampaignPlan& plan, const WorkerGroup& group) {
-  return "attend " + shell_line(worker_words(plan, group)) + "\n";
-}
-
-// Every worker takes its part of the cells, each as a step of the allocation.
-std::string steps_body(const CampaignPlan& plan, const WorkerGroup& group, int64_t first) {
-  const DeviceNeed& need = group.need;
-  const int64_t ranks = std::max<int64_t>(1, need.gpus_per_node);
-  std::string text = cell_list(plan, group);
-  text +=
-      "# For the ranks of this job alone, to recognize each other by.\n"
-      "export SFTBENCH_JOB_SECRET=${SFTBENCH_JOB_SECRET:-$(openssl rand -hex 32)}\n";
-  text += "for ((cell = " + std::to_string(first) +
-          " + SLURM_ARRAY_TASK_ID; cell < ${#cells[@]}; cell += " + std::to_string(group.workers) +
-          ")); do\n"
-          "  [ -z \"$again$ended\" ] || break\n"
-          "  eval \"set -- ${cells[cell]}\"\n"
-          "  still_open \"$@\" || continue\n"
-          "  attend srun --nodes=" +
-          std::to_string(need.nodes) + " --ntasks-per-node=" + std::to_string(ranks) +
-          (need.gpus_per_node > 0 ? " --gpu-bind=none" : "") + " --kill-on-bad-exit=1 \\\n    " +
-          shell_line(rank_words(plan)) + " \"$@\"\n";
-  text += R"(  case $status in 0 | 3 | 5) ;; *) failed=$status ;; esac
-done
-status=${failed:-0}
-)";
-  return text;
+std::string worker_line(const CampaignPlan& plan, const WorkerGroup& group) {
+  std::vector<std::string> words = worker_words(plan, group);
+  if (group.need.nodes > 1) words.insert(words.end(), {"--launcher", "srun"});
+  return "attend " + shell_line(words) + "\n";
 }
 
 }  // namespace
@@ -163,16 +141,14 @@ std::string slurm_log_folder(const CampaignPlan& plan) {
 }
 
 std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
-                         const SlurmOptions& options, int64_t first, int64_t count) {
+                         const SlurmOptions& options, int64_t count) {
   std::string text = "#!/bin/bash\n# " + cell_count(group.cells.size()) + " of " + plan.name +
                      " on " + terminal_line(to_string(group.need)) +
                      ", by sftbench sweep --on slurm\n";
   for (const auto& [key, value] : options.over(own_lines(plan, group, count), group)) {
     text += "#SBATCH --" + key + (value.empty() ? "" : "=" + directive_value(value)) + "\n";
   }
-  text += "set -u\n" + variables(plan) + kSignals;
-  text += group.need.nodes > 1 ? steps_body(plan, group, first) : worker_body(plan, group);
-  return text + requeue();
+  return text + "set -u\n" + variables(plan) + kSignals + worker_line(plan, group) + requeue();
 }
 
 }  // namespace sftbench

@@ -8,10 +8,10 @@
 
 namespace sftbench {
 
-// Tasks `first` to `first + count` (without it) of the group's workers, for sbatch. InputError where
-// a folder's name cannot stand on a line #SBATCH.
+// `count` of the group's workers, for sbatch. InputError where a folder's name cannot stand on a line
+// #SBATCH.
 std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
-                         const SlurmOptions& options, int64_t first, int64_t count);
+                         const SlurmOptions& options, int64_t count);
 
 // The folder, relative or absolute as the plan's output, where tasks write their logs.
 std::string slurm_log_folder(const CampaignPlan& plan);

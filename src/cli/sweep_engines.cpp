@@ -36,8 +36,8 @@ const std::vector<std::string> kDeviceProperties = {"gpu_model", "number_gpus", 
                                                     "enable_roce"};
 // What starts workers is not theirs, and these are given to them in another way.
 const std::vector<std::string> kOwnOptions = {
-    "--on",  "--workers", "--submit", "--slurm",  "--kubernetes", "--ray-address", "--program",
-    "--env", "--dry-run", "--output", "--format", "--help",       "--version"};
+    "--on",      "--workers", "--nodes",   "--submit", "--slurm",  "--kubernetes", "--ray-address",
+    "--program", "--env",     "--dry-run", "--output", "--format", "--help",       "--version"};
 
 [[noreturn]] void refuse(const char* option, std::string message, std::string expected = {},
                          std::string nearest = {}) {
@@ -54,12 +54,15 @@ Recorded recorded(const ResultStore& store, const std::string& experiment, const
   }
 }
 
-std::optional<DeviceNeed> need_of(const Json& inputs, const ResolveOptions& options) {
+std::optional<DeviceNeed> need_of(const Json& inputs, const ResolveOptions& options,
+                                  int64_t cpu_nodes) {
   if (!validate(inputs, Catalog::shipped().models).empty()) return std::nullopt;
   DeviceNeed need;
   const auto gpus = inputs.at("number_gpus").get<int64_t>();
   if (gpus == 0) {
-    need.cores = options.cpu_ranks * options.threads;
+    need.nodes = cpu_nodes;
+    if (cpu_nodes > 1) need.cpu_ranks = options.cpu_ranks / cpu_nodes;
+    need.cores = options.cpu_ranks / cpu_nodes * options.threads;
     return need;
   }
   need.nodes = std::max<int64_t>(1, inputs.value("number_nodes", int64_t{1}));
@@ -72,13 +75,19 @@ std::optional<DeviceNeed> need_of(const Json& inputs, const ResolveOptions& opti
 // The cells of the walk, with what each needs and whether it is open.
 class CellList {
  public:
-  CellList(const LoadedSpace& loaded, const EngineSweep& sweep)
+  CellList(const LoadedSpace& loaded, const EngineSweep& sweep, int64_t cpu_nodes)
       : space_(loaded.space),
         options_(resolve_options(loaded, sweep.selection)),
         store_(sweep.output),
-        sweep_(sweep) {
+        sweep_(sweep),
+        cpu_nodes_(cpu_nodes) {
     options_.backend = sweep.backend;
     refuse_own_mistakes(loaded, sweep.selection, options_);
+    if (options_.cpu_ranks % cpu_nodes != 0)
+      refuse("--ranks",
+             std::to_string(options_.cpu_ranks) + " cannot be divided among " +
+                 std::to_string(cpu_nodes) + " nodes (--nodes)",
+             "as many on each");
   }
 
   std::vector<CampaignCell> cells(Walk& walk) {
@@ -114,7 +123,7 @@ class CellList {
     cell.key = key_of(request);
     cell.entity_id = request.entity_id;
     cell.experiment_id = request.experiment_id;
-    cell.need = need_of(request.inputs, options_);
+    cell.need = need_of(request.inputs, options_, cpu_nodes_);
     for (const std::string& property : kDeviceProperties) {
       if (request.inputs.contains(property)) cell.devices[property] = request.inputs.at(property);
     }
@@ -129,6 +138,7 @@ class CellList {
   ResolveOptions options_;
   ResultStore store_;
   const EngineSweep& sweep_;
+  int64_t cpu_nodes_;
   StreamingDigest digest_;
   std::set<std::string> data_paths_;
 };
@@ -139,8 +149,8 @@ struct Cells {
   std::set<std::string> data_paths;  // as the inputs spell them
 };
 
-Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep) {
-  CellList list(loaded, sweep);
+Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep, int64_t cpu_nodes) {
+  CellList list(loaded, sweep, cpu_nodes);
   Operation operation;
   refuse_other_kind("--operation", sweep.operation_path, "--operation");
   if (!sweep.operation_path.empty()) operation = read_operation_file(sweep.operation_path);
@@ -291,6 +301,12 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
                   "one for each cell, at most 8; local: 1")
       ->type_name("N")
       ->transform(whole_number(1, 100'000));
+  command
+      .add_option("--nodes", options.nodes,
+                  "with --on: nodes among which the ranks of each cell on the CPU are divided "
+                  "(--ranks)")
+      ->type_name("N")
+      ->transform(whole_number(1, 100'000));
   command.add_flag("--submit", options.submit, "with --on slurm: submit the script through sbatch");
   command
       .add_option("--slurm", options.slurm,
@@ -337,9 +353,10 @@ void check_engine_options(const EngineOptions& options) {
   needs(!options.slurm.empty(), "--slurm", "slurm");
   needs(!options.kubernetes.empty(), "--kubernetes", "kubernetes");
   needs(!options.ray_address.empty(), "--ray-address", "ray");
-  for (const auto& [given, option] : {std::pair(options.workers > 0, "--workers"),
-                                      std::pair(!options.program.empty(), "--program"),
-                                      std::pair(!options.environment.empty(), "--env")}) {
+  for (const auto& [given, option] :
+       {std::pair(options.workers > 0, "--workers"), std::pair(options.nodes > 1, "--nodes"),
+        std::pair(!options.program.empty(), "--program"),
+        std::pair(!options.environment.empty(), "--env")}) {
     if (given && none) refuse(option, "has no effect", "--on ENGINE with it");
   }
 }
@@ -354,7 +371,7 @@ int sweep_on_engine(const CLI::App& command, const EngineOptions& options, const
   }
   const LoadedSpace loaded = load_space(sweep.selection);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
-  Cells cells = list_cells(loaded, sweep);
+  Cells cells = list_cells(loaded, sweep, options.nodes);
   CampaignPlan plan = make_plan(command, options, sweep, loaded, cells);
   if (plan.groups.empty()) {
     spdlog::info("every cell is settled in {}: there is nothing to start", sweep.output);

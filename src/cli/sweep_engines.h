@@ -16,6 +16,7 @@ namespace sftbench {
 struct EngineOptions {
   std::string engine;                    // --on; empty: no engine
   int64_t workers = 0;                   // --workers; 0: as the engine does unasked
+  int64_t nodes = 1;                     // --nodes, of cells on the CPU
   bool submit = false;                   // --submit
   std::vector<std::string> slurm;        // --slurm KEY=VALUE
   std::vector<std::string> kubernetes;   // --kubernetes KEY=VALUE

@@ -56,6 +56,11 @@ void InterruptWatcher::set_last_words(LastWords words) {
   last_words_ = std::move(words);
 }
 
+void InterruptWatcher::set_parting_text(std::function<std::string()> text) {
+  const std::lock_guard lock(mutex_);
+  parting_text_ = std::move(text);
+}
+
 void InterruptWatcher::remove_when_interrupted(const std::filesystem::path& file) {
   const std::lock_guard lock(mutex_);
   files_.push_back(file);
@@ -113,13 +118,15 @@ bool InterruptWatcher::has_last_words() {
 }
 
 void InterruptWatcher::end_process() {
+  std::string text = kNothingKept;
   {
     // Whoever takes them back meanwhile, because they are about to be invalid, waits for the end.
     const std::lock_guard lock(mutex_);
     if (last_words_.there_are && last_words_.there_are()) _exit(last_words_.say());
+    if (parting_text_) text = parting_text_();
   }
   remove_files();
-  say("\nsftbench: interrupted; nothing was kept\n");
+  say("\nsftbench: " + text + "\n");
   _exit(kInterruptedExitCode);
 }
 

@@ -183,6 +183,7 @@ Json environment_json(const TrainingJob& job, const Json& engine, const Nvml* nv
                       {"libtorch", nullptr},
                       {"blas", nullptr},
                       {"onednn", nullptr},
+                      {"products", nullptr},
                       {"cuda", nullptr},
                       {"nccl", nullptr},
                       {"driver", nvml != nullptr ? Json(nvml->driver_version()) : Json()},

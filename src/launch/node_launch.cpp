@@ -135,7 +135,8 @@ std::optional<NodeLaunch> plan_node_launch(const TrainingJob& job, const NodeOpt
     require_allocation(environment, nodes);
     launch.hosts.clear();
   } else {
-    require_on_path(launch.launcher, launch.launcher + " is to start the ranks");
+    if (launch.launcher != "ssh" || value_of(environment, "SFTBENCH_SSH").empty())
+      require_on_path(launch.launcher, launch.launcher + " is to start the ranks");
     if (launch.hosts.empty()) {
       refuse("--launcher", launch.launcher + ", and nothing says on which hosts",
              "--hosts a,b or --hostfile FILE");

@@ -164,8 +164,14 @@ std::vector<std::string> Coordinator::whereabouts() const {
   return places;
 }
 
+// A rank says now and then where it is, and a lost one may have gone on since.
 std::string Coordinator::last_seen() const {
-  const std::string places = whereabouts_text(whereabouts());
+  std::vector<std::string> seen = whereabouts();
+  for (size_t rank = 0; rank < members_.size(); ++rank) {
+    const bool silenced = members_[rank].lost && !members_[rank].reported;
+    if (silenced && !seen[rank].empty()) seen[rank] += " or later";
+  }
+  const std::string places = whereabouts_text(seen);
   return places.empty() ? places : "last seen: " + places;
 }
 

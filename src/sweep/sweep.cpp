@@ -337,6 +337,12 @@ class Sweep::Impl {
   }
 
   bool restart(Running& running) {
+    // A sample has folders of its own, and goes on from nothing of the one before.
+    keep_files(running.cell, running.plan);
+    if (running.plan.settled) {
+      record_without_child(running.cell, running.plan, running.claim);
+      return false;
+    }
     try {
       running_.restart(running);
       return true;

@@ -86,7 +86,7 @@ class FakeRay {
   static ServedReply job_answer(const std::string& what, Job& job) {
     if (what == "/logs") return {200, {}, Json{{"logs", job.logs}}.dump()};
     if (what == "/stop") {
-      job.statuses = {"STOPPED"};
+      if (job.statuses != std::vector<std::string>{"PENDING"}) job.statuses = {"STOPPED"};
       return {200, {}, R"({"stopped": true})"};
     }
     Json json = {{"status", job.statuses.front()}, {"message", job.message}};

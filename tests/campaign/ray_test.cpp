@@ -45,6 +45,7 @@ class RayTest : public testing::Test {
     settings.address = address.empty() ? ray_.url() : address;
     settings.poll_s = 0.005;
     settings.patience_s = patience_s_;
+    settings.pending_s = pending_s_;
     settings.interrupt_fd = interrupt_fd_;
     CampaignLog log;
     log.info = log.warn = [this](const std::string& text) {
@@ -70,6 +71,7 @@ class RayTest : public testing::Test {
   std::function<void(const std::string&)> on_log_ = [](const std::string&) {};
   int interrupt_fd_ = -1;
   double patience_s_ = 30;
+  double pending_s_ = 30;
 };
 
 TEST_F(RayTest, AWorkerIsAJobWithResourcesByAdosConvention) {
@@ -229,6 +231,20 @@ TEST_F(RayTest, CtrlCStopsTheJobs) {
   ::close(interrupt_fd_);
 }
 
+TEST_F(RayTest, CtrlCDoesNotWaitForAJobThatHasNoRoom) {
+  interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  ray_.fate = [](int) { return FakeRay::Job{{"PENDING"}, {}, "", ""}; };
+  on_log_ = [this](const std::string& text) {
+    const uint64_t one = 1;
+    if (text.find("is submitted") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
+  };
+  EXPECT_EQ(run(one_worker()), 130);
+  EXPECT_EQ(ray_.count("/stop"), 1);
+  EXPECT_THAT(said_, HasSubstr("Ray stops it as soon as it does"));
+  ::close(interrupt_fd_);
+}
+
 TEST_F(RayTest, CtrlCIsHeardWhileTheHeadIsAway) {
   interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC);
   ray_.fault = [](const ServedRequest&, int nth) -> std::optional<ServedReply> {
@@ -278,13 +294,35 @@ TEST_F(RayTest, WhatRayRefusesIsToldInItsWords) {
   }
 }
 
-TEST_F(RayTest, SeveralNodesAreRefusedAndTheOthersMeasured) {
-  cells_ = {gpu_cell(16, 2)};
-  EXPECT_THAT(refusal(one_worker()), AllOf(HasSubstr("2 nodes with 8"), HasSubstr("--on slurm")));
-  EXPECT_THAT(ray_.submitted(), IsEmpty());
-  EXPECT_EQ(run(plan(group_cells({gpu_cell(16, 2), gpu_cell(1)}, kByGpus))), 4);
-  EXPECT_THAT(ray_.submitted(), SizeIs(1));
-  EXPECT_THAT(said_, HasSubstr("they stay open"));
+TEST_F(RayTest, SeveralNodesAreReservedByTheirJob) {
+  cells_ = {gpu_cell(16, 2, "L40S", true)};
+  EXPECT_EQ(run(one_worker()), 0);
+  const Json job = ray_.submitted().at(0);
+  for (const char* resource :
+       {"entrypoint_num_cpus", "entrypoint_num_gpus", "entrypoint_resources"})
+    EXPECT_FALSE(job.contains(resource)) << "the nodes would have fewer for the ranks";
+  EXPECT_THAT(job.at("entrypoint").get<std::string>(),
+              AllOf(HasSubstr("python3 ray_nodes.py '{"),
+                    HasSubstr(R"("bundle":{"CPU":16,"GPU":8,"L40S":8,"full-worker":1,"RoCE":1})"),
+                    HasSubstr(R"("nodes":2)"), HasSubstr("--worker -o /shared/results")));
+  EXPECT_THAT(ray_.package(), HasSubstr("ray_nodes.py"));
+  cells_ = {cpu_cell()};
+  cells_.front().need = DeviceNeed{2, 0, "", false, 3, 3};
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(ray_.submitted().at(1).at("entrypoint").get<std::string>(),
+              HasSubstr(R"("bundle":{"CPU":3,"full-worker":1})"));
+}
+
+TEST_F(RayTest, AJobThatWaitsLongIsTold) {
+  ray_.fate = [](int) {
+    return FakeRay::Job{{"PENDING", "PENDING", "SUCCEEDED"}, 0, "", "no room"};
+  };
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(said_, Not(HasSubstr("no room")));
+  pending_s_ = 0;
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(said_, HasSubstr("/1: no room\n"));
+  EXPECT_EQ(said_.find("no room"), said_.rfind("no room")) << "once";
 }
 
 TEST_F(RayTest, ResultsMustBeWhereAllNodesSeeThem) {

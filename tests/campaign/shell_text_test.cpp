@@ -14,6 +14,7 @@
 #include "campaign/campaign_fixture.h"
 #include "campaign/fake_ray.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/campaign/engines.h"
 #include "sftbench/catalog/catalog.h"
 #include "temporary_file.h"
@@ -208,11 +209,11 @@ command_not_found_handle() {
   printf '%s\0' "$@" "NAME=${NAME-}" '' >>"$RECORD"
   echo measure,
 }
-srun() { command_not_found_handle srun "$@"; }
+python3() { command_not_found_handle python3 "$@"; }
 scontrol() { command_not_found_handle scontrol "$@"; }
 sbatch() { bash /dev/stdin; }
-export -f command_not_found_handle srun scontrol sbatch
-export SFTBENCH_JOB_SECRET=secret SLURM_ARRAY_TASK_ID=0 JOB_COMPLETION_INDEX=0
+export -f command_not_found_handle python3 scontrol sbatch
+export SLURM_ARRAY_TASK_ID=0 JOB_COMPLETION_INDEX=0
 for ((i = 0; i < $2; i++)); do
   RECORD=$1/records/$i bash "$1/scripts/$i" >/dev/null 2>"$1/errors"
 done
@@ -286,23 +287,15 @@ TEST_F(ShellTextTest, ReachesTheWorkersOfSlurmAsItIs) {
   }
 }
 
-TEST_F(ShellTextTest, ReachesTheStepsOfSlurmAsItIs) {
+TEST_F(ShellTextTest, ReachesTheWorkersOfSeveralNodesOnSlurmAsItIs) {
   const std::vector<std::string> texts = all_texts();
   for (const std::string& text : texts) add_script(slurm(plan_with(text, 2), "none"));
   run_scripts();
   for (size_t i = 0; i < texts.size(); ++i) {
     const CampaignPlan plan = plan_with(texts[i], 2);
-    const std::vector<std::string> choice =
-        with(choice_of(plan.groups.front().cells.front()), {"NAME=" + texts[i]});
-    const auto called = calls(static_cast<int>(i));
-    ASSERT_EQ(called.size(), 2u) << texts[i];
-    ASSERT_THAT(called[0], ElementsAreArray(with(asking_words(plan), choice))) << texts[i];
-    const std::vector<std::string> ranks = with(rank_words(plan), choice);
-    ASSERT_EQ(called[1].front(), "srun");
-    ASSERT_GE(called[1].size(), ranks.size());
-    ASSERT_THAT(std::vector<std::string>(called[1].end() - static_cast<ptrdiff_t>(ranks.size()),
-                                         called[1].end()),
-                ElementsAreArray(ranks))
+    const std::vector<std::string> expected =
+        with(worker_words(plan, plan.groups.front()), {"--launcher", "srun", "NAME=" + texts[i]});
+    ASSERT_THAT(calls(static_cast<int>(i)), testing::ElementsAre(ElementsAreArray(expected)))
         << texts[i];
   }
 }
@@ -362,20 +355,30 @@ TEST_F(ShellTextTest, ReachesTheJobsOfRayAsItIs) {
   settings.poll_s = 0.001;
   size_t jobs = 0;
   for (const std::string& text : all_texts()) {
-    if (text.front() == '%') continue;  // bash takes such a command for a job of its own
-    CampaignPlan plan = plan_with(text, 1);
-    plan.output = "/shared/" + text;
-    std::ostringstream out;
-    ASSERT_EQ(make_ray_engine(settings, {})->start(plan, out), 0);
-    const Json job = ray.submitted().at(jobs++);
-    // Ray expands these as os.path.expandvars() does (ray/_private/utils.py, update_envs).
-    const Json& variables = job["runtime_env"]["env_vars"];
-    const bool in_line = text.find('$') != std::string::npos;
-    ASSERT_EQ(variables.contains("NAME"), !in_line);
-    ASSERT_EQ(variables.value("NAME", text), text);
-    lines += job["entrypoint"].get<std::string>() + "\n";
-    expected.push_back(with(worker_words(plan, plan.groups.front(), "."),
-                            {"NAME=" + (in_line ? text : std::string())}));
+    for (const int64_t nodes : {1, 2}) {
+      if (text.front() == '%' && nodes == 1) continue;  // bash takes it for a job of its own
+      if (text.find('$') == std::string::npos && nodes == 2) continue;  // as on one
+      CampaignPlan plan = plan_with(text, nodes);
+      plan.output = "/shared/" + text;
+      std::ostringstream out;
+      ASSERT_EQ(make_ray_engine(settings, {})->start(plan, out), 0);
+      const Json job = ray.submitted().at(jobs++);
+      // Ray expands these as os.path.expandvars() does (ray/_private/utils.py, update_envs).
+      const Json& variables = job["runtime_env"]["env_vars"];
+      const bool in_line = text.find('$') != std::string::npos;
+      ASSERT_EQ(variables.contains("NAME"), !in_line);
+      ASSERT_EQ(variables.value("NAME", text), text);
+      lines += job["entrypoint"].get<std::string>() + "\n";
+      expected.push_back(with(worker_words(plan, plan.groups.front(), "."),
+                              {"NAME=" + (in_line && nodes == 1 ? text : std::string())}));
+      if (nodes == 1) continue;
+      Json environment = Json::object();
+      if (in_line) environment = {{"HF_HOME", text}, {"NAME", text}};
+      const Json need = {{"nodes", 2},
+                         {"bundle", {{"CPU", 2}, {"GPU", 1}, {text, 1}, {"full-worker", 1}}},
+                         {"environment", environment}};
+      expected.back().insert(expected.back().begin(), {"python3", "ray_nodes.py", json_text(need)});
+    }
   }
   add_script(lines);
   run_scripts();

@@ -64,16 +64,19 @@ TEST(SlurmTest, AGroupIsAnArrayOfWorkersThatMayBeStartedAgain) {
   }
 }
 
-TEST(SlurmTest, CellsOfSeveralNodesAreStepsOfTheirAllocation) {
+TEST(SlurmTest, CellsOfSeveralNodesAreStepsThatAWorkerStarts) {
   const std::string text = script_of({gpu_cell(16, 2), gpu_cell(16, 2)}, {}, {{}, 1}).text;
   for (const char* line :
        {"#SBATCH --nodes=2\n", "#SBATCH --gpus-per-node=8\n", "#SBATCH --ntasks-per-node=8\n",
-        "#SBATCH --array=0\n", "cell += 1)); do\n",
-        "srun --nodes=2 --ntasks-per-node=8 --gpu-bind=none --kill-on-bad-exit=1",
-        "run 'spaces/my space.yaml'", "--dry-run --format csv \"$@\" | grep -q '^measure,'"}) {
+        "#SBATCH --array=0\n", "#SBATCH --exclusive\n", "#SBATCH --cpus-per-task=2\n",
+        "attend '/opt/sft bench/sftbench' sweep ", "--worker -o results --launcher srun\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  EXPECT_THAT(text, Not(HasSubstr("--worker")));
+  CampaignCell on_cpus = cpu_cell();
+  on_cpus.need = DeviceNeed{2, 0, "", false, 12, 4};
+  EXPECT_THAT(script_of({on_cpus}).text,
+              AllOf(HasSubstr("--nodes=2\n"), HasSubstr("--ntasks-per-node=4\n"),
+                    HasSubstr("--cpus-per-task=3\n"), HasSubstr("--launcher srun\n")));
 }
 
 TEST(SlurmTest, GivenOptionsStandInPlaceOfItsOwn) {

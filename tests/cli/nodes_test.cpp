@@ -371,6 +371,16 @@ TEST_F(NodesTest, AnAllocationWithoutSrunIsRefused) {
                                      "is no srun on the PATH"));
 }
 
+TEST_F(NodesTest, WhatStandsInPlaceOfSshNeedsNoSsh) {
+  const std::vector<std::string> words = on_gpus({"--hosts", "a,b"});
+  const ProgramResult without = run(words, {{"PATH", folder_}});
+  EXPECT_EQ(without.status, 2);
+  EXPECT_THAT(without.err, HasSubstr("there is no ssh on the PATH"));
+  const ProgramResult other = run(words, {{"PATH", folder_}, {"SFTBENCH_SSH", "/bin/false"}});
+  EXPECT_EQ(other.status, 4) << other.err;
+  EXPECT_THAT(other.err, testing::Not(HasSubstr("on the PATH")));
+}
+
 TEST_F(NodesTest, SrunGetsTheCommandAndTheSecretAndItsStatusIsKept) {
   make_program("srun",
                "#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho \"$@\" >words\n"

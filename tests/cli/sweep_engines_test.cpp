@@ -52,6 +52,18 @@ TEST_F(SweepEnginesTest, DryRunListsTheGroups) {
   }
 }
 
+TEST_F(SweepEnginesTest, RanksOnCpusAreDividedAmongNodes) {
+  const ProgramResult result =
+      sweep({"--on", "slurm", "--nodes", "2", "--ranks", "6", "--threads", "2", "--set",
+             "number_gpus=0", "--set", "number_nodes=1", "--set", "batch_size=12"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("on 2 nodes without GPUs"), HasSubstr("--nodes=2\n"),
+                    HasSubstr("--ntasks-per-node=3\n"), HasSubstr("--cpus-per-task=2\n"),
+                    HasSubstr(" --ranks 6 "), HasSubstr("--worker -o results --launcher srun\n"),
+                    Not(HasSubstr("--nodes 2"))));
+}
+
 TEST_F(SweepEnginesTest, WorkersGetTheCommandLine) {
   const ProgramResult result = sweep(
       {"--on", "slurm", "--set", "number_gpus=1", "--set", "number_nodes=1", "--max-retries", "2",
@@ -236,6 +248,9 @@ TEST_F(SweepEnginesTest, BadOptionsAreNamed) {
   EXPECT_THAT(refusal({"--on", "ray", "--slurm", "a=b"}),
               HasSubstr("--slurm: has no effect on ray"));
   EXPECT_THAT(refusal({"--workers", "2"}), HasSubstr("--on ENGINE with it"));
+  EXPECT_THAT(refusal({"--nodes", "2"}), HasSubstr("--on ENGINE with it"));
+  EXPECT_THAT(refusal({"--on", "slurm", "--nodes", "2", "--ranks", "3"}),
+              HasSubstr("--ranks: 3 cannot be divided among 2 nodes (--nodes)"));
   EXPECT_THAT(refusal({"--on", "slurm", "--slurm", "time"}), HasSubstr("KEY=VALUE"));
   EXPECT_THAT(refusal({"--on", "slurm", "--limit", "3"}), HasSubstr("--limit: is of one process"));
   EXPECT_THAT(refusal({"--on", "local", "--env", "1A=2"}), HasSubstr("NAME=VALUE"));

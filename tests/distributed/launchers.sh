@@ -2,7 +2,8 @@
 # The launchers of clusters on the two hosts of hosts.sh, as real as they come; sourced after it.
 #
 #   install_launchers          Debian's packages of them, where they are missing
-#   slurm_up                   munge, slurmctld and a slurmd on each host; SLURM_GPUS: so many made up ones on each
+#   slurm_up                   munge, slurmctld and a slurmd on each host; SLURM_GPUS: so many made up ones on each;
+#                              SLURM_TIMEOUT: seconds after which a silent slurmd is down
 #   by_slurm RANKS_PER_NODE CMD...      srun
 #   by_mpi RANKS_PER_NODE CMD...        mpirun, over ssh
 #   by_torchrun RANKS_PER_NODE CMD...   torchrun --no-python of $PYTHON, once on each host
@@ -64,6 +65,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SlurmdParameters=config_overrides
 ReturnToService=2
+SlurmdTimeout=${SLURM_TIMEOUT:-300}
 ${SLURM_GPUS:+GresTypes=gpu}
 NodeName=n[1-2] CPUs=4 RealMemory=500 ${SLURM_GPUS:+Gres=gpu:$SLURM_GPUS} State=UNKNOWN
 PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP

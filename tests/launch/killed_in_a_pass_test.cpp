@@ -116,7 +116,7 @@ TEST_P(KilledInAPassTest, AllEndAndTheOutcomeTellsWhere) {
   EXPECT_LT(steady_seconds() - begin_s, kDeadlineSeconds + 10);
   EXPECT_THAT(ending, StartsWith("KILLED: rank 1: the process was ended from outside by SIGKILL; "
                                  "its log: results/x.rank1.log"));
-  EXPECT_THAT(ending, HasSubstr("last seen: ranks 0 and 1 " + pass + "]"));
+  EXPECT_THAT(ending, HasSubstr("last seen: rank 0 " + pass + "; rank 1 " + pass + " or later]"));
   EXPECT_THAT(processes_.alive(), IsEmpty());
   EXPECT_THAT(checkpoints(), testing::ElementsAre("checkpoint-1"));
 

@@ -232,7 +232,8 @@ TEST(MeasureJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
 
 TEST(EnvironmentTest, WhatNoEngineSaidIsNull) {
   const Json environment = environment_json({}, Json::object(), nullptr);
-  for (const char* key : {"libtorch", "blas", "onednn", "cuda", "nccl", "driver", "threads"}) {
+  for (const char* key :
+       {"libtorch", "blas", "onednn", "products", "cuda", "nccl", "driver", "threads"}) {
     EXPECT_TRUE(environment.at(key).is_null()) << key;
   }
   EXPECT_GE(environment["cores"], 1);

@@ -22,7 +22,9 @@ struct DeviceNeed {
   std::string gpu_model;  // as ado names it; empty: no GPU
   bool roce = false;      // between its nodes
   int64_t cores = 0;      // without a GPU, where --ranks and --threads say; 0: all of the node
+  int64_t cpu_ranks = 1;  // on each of several nodes without GPUs
 
+  int64_t ranks_on_node() const { return gpus_per_node > 0 ? gpus_per_node : cpu_ranks; }
   auto operator<=>(const DeviceNeed&) const = default;
 };
 

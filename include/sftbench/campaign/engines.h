@@ -53,6 +53,7 @@ struct RaySettings {
   std::string address;      // "http://head:8265"
   double patience_s = 600;  // that the head may be away
   double poll_s = 1;        // between two looks at the jobs
+  double pending_s = 30;    // before a job that waits is told of
   int interrupt_fd = -1;    // signalfd; -1: none
 };
 

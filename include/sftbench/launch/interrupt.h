@@ -13,12 +13,14 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace sftbench {
 
 inline constexpr int kInterruptedExitCode = 130;
+inline constexpr const char* kNothingKept = "interrupted; nothing was kept";
 
 struct LastWords {
   // Asked while the grace period runs.
@@ -49,6 +51,10 @@ class InterruptWatcher {
   // this object.
   void set_last_words(LastWords words);
 
+  // What is said at an end at once, asked for then. Without it: nothing was kept. It may not call
+  // this object.
+  void set_parting_text(std::function<std::string()> text);
+
   // A file, or a folder if it is empty then. The last that was named goes first.
   void remove_when_interrupted(const std::filesystem::path& file);
   void remove_files();                             // those; for the graceful end
@@ -67,6 +73,7 @@ class InterruptWatcher {
   std::atomic<bool> closing_ = false;
   std::mutex mutex_;  // guards what follows
   LastWords last_words_;
+  std::function<std::string()> parting_text_;
   std::vector<std::filesystem::path> files_;
   std::thread thread_;
 };
