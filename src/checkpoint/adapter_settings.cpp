@@ -29,6 +29,7 @@ class SettingsReader {
     settings.rank = number("r", true);
     settings.alpha = number("lora_alpha", false);
     settings.rank_stabilized = flag("use_rslora");
+    settings.transposed = flag("fan_in_fan_out");
     settings.modules_to_save = names("modules_to_save");
     settings.rank_pattern = numbers_by_pattern("rank_pattern", true);
     settings.alpha_pattern = numbers_by_pattern("alpha_pattern", false);
@@ -45,7 +46,7 @@ class SettingsReader {
 
   // What peft does for these, and this does not.
   void refuse_other_kinds() {
-    for (const char* key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias", "fan_in_fan_out",
+    for (const char* key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias",
                             "target_parameters", "trainable_token_indices", "layer_replication",
                             "arrow_config", "kasa_config", "velora_config", "monteclora_config"}) {
       const Json found = value(key);

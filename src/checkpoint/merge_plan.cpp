@@ -150,7 +150,8 @@ void MergePlan::adapt(const std::string& module, const Delta& delta) {
   }
   Merged& merged = merged_[*at];
   std::vector<int64_t> expected = {delta.b.tensor->shape.front(), delta.a.tensor->shape.back()};
-  if (delta.of_embedding) std::swap(expected.front(), expected.back());
+  const bool transposed = delta.of_embedding || (settings_.transposed && !is_head(module));
+  if (transposed) std::swap(expected.front(), expected.back());
   if (merged.header.shape != expected) {
     return findings_.add(
         file_, module,
@@ -168,6 +169,7 @@ void MergePlan::adapt(const std::string& module, const Delta& delta) {
                          "one delta for each linear");
   }
   merged.delta = delta;
+  merged.delta->transposed = transposed;
   merged.delta->scaling = scaling_of(settings_, module, delta.a.tensor->shape[0], findings_);
 }
 

@@ -110,7 +110,7 @@ std::vector<std::byte> converted(const Place& place, StoredDtype dtype) {
 void add_delta(std::vector<std::byte>& weight, StoredDtype dtype, const Delta& delta, int threads) {
   const auto rank = static_cast<size_t>(delta.a.tensor->shape[0]);
   std::vector<float> left = floats_of(delta.b), right = floats_of(delta.a);
-  if (delta.of_embedding) {  // (B A)^T = A^T B^T
+  if (delta.transposed) {  // (B A)^T = A^T B^T
     std::swap(left, right);
     left = transposed(left, rank);
     right = transposed(right, right.size() / rank);

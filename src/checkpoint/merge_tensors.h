@@ -14,10 +14,12 @@ struct Place {
   const StoredTensor* tensor = nullptr;
 };
 
-// What LoRA adds to a weight: scaling * B A, a linear's [out, in]; of an embedding its transpose, [rows, width].
+// What LoRA adds to a weight: scaling * B A, a linear's [out, in]. Its transpose of an embedding, [rows, width], and of
+// a linear that is stored as [in, out].
 struct Delta {
   Place a, b;  // [r, in], [out, r]; of an embedding [r, rows], [width, r]
   bool of_embedding = false;
+  bool transposed = false;
   float scaling = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/saved_folder.h"
+#include "sftbench/launch/interrupt.h"
 
 namespace sftbench {
 namespace {
@@ -405,7 +406,29 @@ void apply_save_options(const SaveOptions& options, const std::string& results, 
     findings.add(error);
   }
   findings.raise_if_any();
+  if (!plan.model_directory.empty() && job.parallel.state_dict_type != StateDictType::kFull &&
+      job.device.ranks > 1) {
+    spdlog::warn(
+        "--save-model-dir: fsdp_state_dict_type {} leaves a file for each rank, which transformers "
+        "and peft do not load; FULL_STATE_DICT leaves a whole model",
+        name_of(job.parallel.state_dict_type));
+  }
   tell_what_is_moved(plan);
+}
+
+std::string interrupted_text(const SavePlan& plan) {
+  const std::vector<FoundCheckpoint> checkpoints =
+      plan.checkpoint_directory.empty() ? std::vector<FoundCheckpoint>()
+                                        : list_checkpoints(plan.checkpoint_directory);
+  if (!checkpoints.empty()) {
+    return "interrupted; no result was kept. " + checkpoints.back().path.string() +
+           " stays, and --resume-from-checkpoint " + shell_quoted(plan.checkpoint_directory) +
+           " goes on from there";
+  }
+  std::error_code error;
+  const fs::path log = fs::path(plan.output_directory) / kTrainingLogsFile;
+  if (plan.output_directory.empty() || !fs::exists(log, error)) return kNothingKept;
+  return "interrupted; no result was kept. " + log.string() + " stays";
 }
 
 }  // namespace sftbench

@@ -38,4 +38,8 @@ SaveOptions with_file(SaveOptions save, const ArgumentFile& file);
 // `results`: the folder of -o, which may be the model's or hold it.
 void apply_save_options(const SaveOptions& options, const std::string& results, TrainingJob& job);
 
+// What an interruption leaves: checkpoints that the training has come to, and its log, but no
+// result.
+std::string interrupted_text(const SavePlan& plan);
+
 }  // namespace sftbench

@@ -62,6 +62,14 @@ EntryTemplate::EntryTemplate(const std::string& text) {
   if (!part.literal.empty()) parts_.push_back(std::move(part));
 }
 
+bool EntryTemplate::has_open_field() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    const size_t open = part.literal.find("{{");
+    return open != std::string::npos && open + 2 < part.literal.size() &&
+           is_name_character(part.literal[open + 2]);
+  });
+}
+
 bool EntryTemplate::fill_alpaca(const Json& entry, std::string& text, std::string& response,
                                 Diagnostic& error) const {
   std::string instruction, input;

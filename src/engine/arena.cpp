@@ -48,6 +48,11 @@ bool Arena::grow_to(size_t end_bytes) {
   return true;
 }
 
+std::byte* Arena::commit(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  return grow_to(bytes) ? base_ : nullptr;
+}
+
 void* Arena::allocate(size_t bytes) {
   const size_t need = round_up(std::max<size_t>(bytes, 1), kAlignment_bytes);
   const std::lock_guard lock(mutex_);

@@ -16,6 +16,7 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/ops/attention.h"
+#include "sftbench/ops/product_dtype.h"
 
 namespace sftbench {
 namespace {
@@ -48,6 +49,13 @@ Json build_line(const std::string& label) {
   return nullptr;
 }
 
+// Who multiplies matrices on the host, by dtype.
+Json product_libraries() {
+  return {{"float32", ops::product_library(torch::kFloat32)},
+          {"bfloat16", ops::product_library(torch::kBFloat16)},
+          {"float16", ops::product_library(torch::kFloat16)}};
+}
+
 Json gpu_names(const Nvml& nvml) {
   Json names = Json::array();
   for (const GpuIdentity& gpu : nvml.gpus()) names.push_back(gpu.name);
@@ -72,6 +80,7 @@ Json engine_environment() {
   Json environment = {{"libtorch", TORCH_VERSION},
                       {"blas", blas_in_use()},
                       {"onednn", build_line("Intel(R) MKL-DNN ")},
+                      {"products", product_libraries()},
                       {"threads", at::get_num_threads()},
                       {"cpu_instructions", to_string(cpu_instructions())},
                       {"cuda", build_line("CUDA Runtime ")},

@@ -27,6 +27,8 @@ struct EvaluationData {
   };
   std::shared_ptr<const EncodedEntries> dataset;  // these entries of it are encoded
   std::vector<Batch> batches;
+  std::vector<int64_t>
+      generated;  // the first of all ranks' entries, encoded on each: texts that the model goes on with
   Padding padding = Padding::kLongest;
   int64_t pad_id = 0;
 };
@@ -43,6 +45,7 @@ class Evaluation {
              ParallelParameters& parameters, Communicator& world,
              std::unique_ptr<LayerRunner> runner, BatchReader reader);
 
+  bool on_start() const { return plan_.on_start; }
   // After the step that `progress` ends with; `last`: none follows.
   bool is_due(const TrainingProgress& progress, bool last) const;
 

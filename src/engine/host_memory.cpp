@@ -2,8 +2,10 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -18,6 +20,9 @@ namespace {
 // Tensors below this size come and go too often for a search through the arena, and are nothing in
 // sum.
 constexpr size_t kSmall_bytes = 4096;
+
+// Pages that are taken at a time: growing the arena waits for as long.
+constexpr size_t kTakenBytes = size_t{4} << 20;
 
 // glibc refuses a larger one (HEAP_MAX_SIZE / 2).
 constexpr int kLargestMmapThreshold_bytes = 32 << 20;
@@ -90,6 +95,25 @@ void install_host_memory() {
     return true;
   }();
   (void)installed;
+}
+
+HostMemoryAhead::HostMemoryAhead(int64_t bytes, int threads)
+    : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 0))) {
+  if (bytes_ > 0) begin_ = arena().commit(bytes_);
+  if (begin_ == nullptr) return;
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { take(); });
+}
+
+HostMemoryAhead::~HostMemoryAhead() {
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void HostMemoryAhead::take() {
+#ifdef MADV_POPULATE_WRITE
+  for (size_t at = next_.fetch_add(kTakenBytes); at < bytes_; at = next_.fetch_add(kTakenBytes)) {
+    if (madvise(begin_ + at, std::min(kTakenBytes, bytes_ - at), MADV_POPULATE_WRITE) != 0) return;
+  }
+#endif
 }
 
 HostMemoryStatistics host_memory_statistics() {

@@ -5,7 +5,11 @@
 // stays as small as the peak of what is alive.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 namespace sftbench {
 
@@ -21,6 +25,27 @@ struct HostMemoryStatistics {
 void install_host_memory();
 
 HostMemoryStatistics host_memory_statistics();
+
+// Takes the pages of the arena's first bytes from the kernel, by several threads and while others use them
+// already. A thread that meets them one after the other waits for the kernel to clear each. On a virtual
+// machine whose host has to find the memory first, that takes longer than all else before the first
+// step. Nothing happens where the kernel is older than Linux 5.14.
+class HostMemoryAhead {
+ public:
+  // `bytes` that will be used in any case: they count as used from now on. REQUIRES: memory is installed.
+  HostMemoryAhead(int64_t bytes, int threads);
+  ~HostMemoryAhead();  // waits for all of them
+  HostMemoryAhead(const HostMemoryAhead&) = delete;
+  HostMemoryAhead& operator=(const HostMemoryAhead&) = delete;
+
+ private:
+  void take();
+
+  std::byte* begin_ = nullptr;
+  size_t bytes_;
+  std::atomic<size_t> next_{0};
+  std::vector<std::thread> threads_;
+};
 
 // Starts the peak anew at what is allocated now.
 void reset_host_memory_peak();

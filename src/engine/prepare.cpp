@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/encode_entries.h"
+#include "engine/host_memory.h"
 #include "engine/prepare_data.h"
 #include "engine/prepare_parallel.h"
 #include "engine/prepare_precision.h"
@@ -18,6 +19,7 @@
 #include "sftbench/ops/plain.h"
 #include "sftbench/optim/offloaded.h"
 #include "sftbench/plan/base_precision.h"
+#include "sftbench/plan/cost_model.h"
 #include "sftbench/tuning/tuning.h"
 
 namespace sftbench {
@@ -116,17 +118,9 @@ std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& t
   return make_tuning(job.tuning, options);
 }
 
-// Weights that are quantized have a way of their own to be trained, and no other weights have it.
 void require_weights_fit(const TrainingJob& job) {
-  const bool quantized = parse_model_config(job.model.hf_config).gptq.has_value();
-  if (quantized == row_of(job.tuning).quantized_weights) return;
-  const std::string model = "the weights of " + job.model.name;
-  throw RunError(ReasonCode::kUnsupported,
-                 quantized ? model + " are quantized (GPTQ), and tuning " + name_of(job.tuning) +
-                                 " trains weights that are not; gptq-lora works"
-                           : model +
-                                 " are not quantized: config.json has no quantization_config; "
-                                 "tuning lora works");
+  const std::string refusal = weights_refusal(job.model, job.tuning);
+  if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
 }
 
 AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens, bool full) {
@@ -369,19 +363,35 @@ std::unique_ptr<Optimizer> build_optimizer(const TrainingJob& job,
   return make_optimizer(plan.kind, groups, options);
 }
 
+std::unique_ptr<ActivationPolicy> runner_without_backward(const TrainingJob& job,
+                                                          const TrainingRun& run) {
+  std::unique_ptr<ActivationPolicy> runner = keep_activations();
+  if (!is_distributed(job)) return runner;
+  return run_units(std::move(runner), /*recomputes=*/false, *run.parameters, nullptr);
+}
+
+// Null where no text is wanted.
+std::unique_ptr<Generation> build_generation(const TrainingJob& job,
+                                             const std::optional<EvaluationData>& data,
+                                             const Tokenizer& tokenizer, int64_t virtual_tokens,
+                                             TrainingRun& run) {
+  if (!data || data->generated.empty()) return nullptr;
+  GenerationRows rows = generation_rows(job, *data, tokenizer, run.model->config(), virtual_tokens);
+  if (rows.prompts.empty()) return nullptr;
+  return std::make_unique<Generation>(
+      std::move(rows), std::make_shared<const Tokenizer>(tokenizer.clone()), *run.model,
+      *run.parameters, run.mesh->world(), runner_without_backward(job, run), run.device->device());
+}
+
 // Null where nothing is evaluated.
 std::unique_ptr<Evaluation> build_evaluation(const TrainingJob& job,
                                              std::optional<EvaluationData> data,
                                              const BatchReader& reader, TrainingRun& run) {
   if (!data) return nullptr;
-  std::unique_ptr<ActivationPolicy> runner = keep_activations();
-  if (is_distributed(job)) {
-    runner = run_units(std::move(runner), /*recomputes=*/false, *run.parameters, nullptr);
-  }
   EvaluationPlan plan = job.evaluation;
   plan.steps = interval_steps(plan.steps, plan.steps_ratio, run.begin.total_steps);
   return std::make_unique<Evaluation>(plan, std::move(*data), *run.model, *run.parameters,
-                                      run.mesh->world(), std::move(runner), reader);
+                                      run.mesh->world(), runner_without_backward(job, run), reader);
 }
 
 void resume_run(TrainingRun& run, const TrainingJob& job, TrainedState& state) {
@@ -401,6 +411,15 @@ void require_group_fits(const TrainingJob& job, const RankGroup& group) {
                                    : "a group of " + std::to_string(group.world_size())));
 }
 
+// What training on the host needs in any case. Null where that is nothing, or is not known.
+std::unique_ptr<HostMemoryAhead> take_host_memory(const TrainingJob& job, const RankGroup& group) {
+  if (job.device.kind != "cpu" || group.rehearses()) return nullptr;
+  const std::optional<MemoryCost> least = memory_at_least(job);
+  if (!least) return nullptr;
+  const double bytes = least->parameters + least->gradients + least->optimizer_state;
+  return std::make_unique<HostMemoryAhead>(static_cast<int64_t>(bytes), at::get_num_threads());
+}
+
 }  // namespace
 
 TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch) {
@@ -416,6 +435,8 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   require_precision(job.precision, device);
   at::globalContext().setAllowTF32CuBLAS(job.precision.tf32);
   require_weights_fit(job);
+  // Until the end of this function, beside everything that reads and draws.
+  const std::unique_ptr<HostMemoryAhead> memory = take_host_memory(job, group);
 
   watch.phase("reading the tokenizer");
   const Tokenizer tokenizer = prepare_tokenizer(job.model);
@@ -441,6 +462,8 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
                                     reader, run.mesh->world());
   run.activations =
       build_activations(job, run.model->layer_count(), *run.parameters, device, run.timeline.get());
+  run.generation = build_generation(job, loaded.tokenized.data.evaluation, tokenizer,
+                                    tuning->virtual_tokens(), run);
   run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), reader, run);
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
   run.optimizer = build_optimizer(job, *run.parameters, *run.model, device);

@@ -68,11 +68,6 @@ void require_vision_fits(const TrainingJob& job, const std::optional<VisionConfi
                    std::string("padding ") + name_of(padding) +
                        ": entries with images stand one in a row; longest or max_length works");
   }
-  if (job.tuning == TuningMethod::kPrompt) {
-    throw RunError(ReasonCode::kUnsupported,
-                   "prompt tuning on images: this version trains its virtual tokens on texts "
-                   "alone; full and lora train on images");
-  }
 }
 
 TrainingData prepare_vision_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,

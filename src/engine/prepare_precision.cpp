@@ -35,7 +35,8 @@ torch::Dtype requested_compute_dtype(const PrecisionPlan& plan) {
 // float16, which CPUs do not multiply, computes in another one from end to end.
 bool computes_wholly_elsewhere(const CausalLm& model, const PrecisionPlan& plan,
                                const torch::Device& device) {
-  return model.config().gptq && plan.torch_dtype == ParameterDtype::kFloat16 &&
+  return (model.config().gptq || model.config().nf4) &&
+         plan.torch_dtype == ParameterDtype::kFloat16 &&
          ops::float16_compute_dtype(device) != torch::kFloat16;
 }
 

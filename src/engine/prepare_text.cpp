@@ -15,19 +15,6 @@
 namespace sftbench {
 namespace {
 
-TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
-  return {.pretokenized = data.pretokenized,
-          .conversation_field = data.conversation_field,
-          .mask = data.mask,
-          .entry_template = data.entry_template,
-          .input_field = data.input_field,
-          .output_field = data.output_field,
-          .text_field = data.text_field,
-          .response_template = data.response_template,
-          .model_max_length = data.model_max_length,
-          .vocabulary = vocabulary};
-}
-
 // A run that has nothing to learn from need not begin. Says which it was: nothing bears loss in the entries, or
 // model_max_length cuts off what does.
 void require_some_loss(const EncodedEntries& dataset, size_t entries, const DataSource& data) {
@@ -222,15 +209,18 @@ TrainingData TextPreparation::training_data() {
 EvaluationData TextPreparation::evaluation_of(std::shared_ptr<const EncodedEntries> dataset,
                                               const std::vector<int64_t>& entries) const {
   const int64_t own_size = job_.evaluation.per_device_batch_size;
+  const int64_t generated = std::min(job_.evaluation.generated, std::ssize(entries));
   return {std::move(dataset),
           evaluation_batches(entries, own_size > 0 ? own_size : job_.batches.per_device_batch_size,
                              data_ranks(job_), rank_),
-          evaluation_padding(job_.data.padding), pad_id_of(tokenizer_)};
+          {entries.begin(), entries.begin() + generated},
+          evaluation_padding(job_.data.padding),
+          pad_id_of(tokenizer_)};
 }
 
 EvaluationData TextPreparation::evaluation_data() {
   const auto entries_of = [](const EvaluationData& data) {
-    std::vector<int64_t> entries;
+    std::vector<int64_t> entries = data.generated;
     for (const EvaluationData::Batch& batch : data.batches) {
       entries.insert(entries.end(), batch.entries.begin(), batch.entries.end());
     }

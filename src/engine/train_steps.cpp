@@ -1,8 +1,10 @@
 #include "engine/train_steps.h"
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/nonfinite.h"
 #include "engine/rank_account.h"
@@ -51,34 +53,43 @@ class Whereabouts {
         memory_watch_(run.memory_watch.get()),
         event_(event),
         of_step_(" of step " + std::to_string(event.step)),
-        timed_(run.device->device().is_cpu()),
-        since_s_(event.begin_s) {
-    if (timed_) event.phases = {0, 0, 0, 0};
-  }
+        clock_(run.device->clock()),
+        data_s_(steady_seconds() - event.begin_s) {}
 
   void operator()(const char* phase, double StepPhases::*seconds) {
+    say(phase);
+    begin(seconds);
+  }
+
+  void say(const char* phase) {
     group_.at(std::string("in the ").append(phase).append(of_step_));
     if (memory_watch_ != nullptr) memory_watch_->at(phase);
-    end_phase();
-    current_ = seconds;
   }
 
   // What follows is no phase.
-  void end_phase() {
-    const double now_s = steady_seconds();
-    if (timed_ && current_ != nullptr) event_.phases.*current_ += now_s - since_s_;
-    since_s_ = now_s;
-    current_ = nullptr;
+  void end_phase() { begin(nullptr); }
+
+  // Once the device has done the step.
+  void time_phases() {
+    event_.phases = {data_s_, 0, 0, 0};
+    const std::vector<double> seconds = clock_->seconds();
+    for (size_t i = 0; i < seconds.size(); ++i)
+      if (phases_[i] != nullptr) event_.phases.*phases_[i] += seconds[i];
   }
 
  private:
+  void begin(double StepPhases::*phase) {
+    clock_->mark();
+    phases_.push_back(phase);
+  }
+
   RankGroup& group_;
   DeviceMemoryWatch* memory_watch_;
   StepEvent& event_;
   std::string of_step_;
-  bool timed_;
-  double since_s_;
-  double StepPhases::*current_ = &StepPhases::data_s;
+  std::unique_ptr<DeviceClock> clock_;
+  double data_s_;
+  std::vector<double StepPhases::*> phases_;  // behind each mark of the clock; null: none
 };
 
 // Of all ranks' gradients, without the scale of the loss.
@@ -131,13 +142,15 @@ void launch_step(TrainingRun& run, const StepBatches& batches, StepEvent& event,
   event.update_skipped = !run.loss_scaler->accept(std::isfinite(event.grad_norm));
   if (!event.update_skipped) update_parameters(run, event, scale);
   run.parameters->drop_gradients();
+  at.end_phase();
   run.device->synchronize();
+  at.time_phases();
 }
 
 // The same as one graph. False where there is none for these batches.
 bool repeat_step(TrainingRun& run, const StepBatches& batches, StepEvent& event, Whereabouts& at) {
   if (run.step_graph == nullptr) return false;
-  const auto in_phase = [&at](const char* phase) { at(phase, nullptr); };
+  const auto in_phase = [&at](const char* phase) { at.say(phase); };
   const auto outcome = run.step_graph->run(batches, event.learning_rate, in_phase);
   if (!outcome) return false;
   event.loss = outcome->loss;
@@ -160,6 +173,7 @@ TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup
   end.ranks = gather_reports(account.report(run, group), group);
   end.experts = account.expert_load(run);
   if (run.memory_watch) end.memory_peak = run.memory_watch->peak();
+  if (run.generation) end.generated = run.generation->texts();
   for (const RankReport& rank : end.ranks) {
     end.host_peak_rss_bytes.push_back(rank.host_peak_rss_bytes);
     if (rank.device_peak_allocated_bytes < 0) continue;
@@ -177,14 +191,38 @@ bool agree_to_stop(TrainingRun& run, bool stop) {
   return wish.item<int64_t>() != 0;
 }
 
-// Seconds that it took.
-double evaluate(TrainingRun& run, RankAccount& account, bool last, RankGroup& group,
-                const std::vector<TrainObserver*>& observers) {
-  if (!run.evaluation || !run.evaluation->is_due(run.progress, last)) return 0;
+EvaluationEvent evaluate(TrainingRun& run, RankAccount& account, RankGroup& group,
+                         const std::vector<TrainObserver*>& observers) {
   group.at("in the evaluation after step " + std::to_string(run.progress.steps));
   EvaluationEvent event;
   account.leave_out(run, [&] { event = run.evaluation->evaluate(run.progress); });
   for (TrainObserver* observer : observers) observer->on_evaluation(event);
+  return event;
+}
+
+void generate(TrainingRun& run, RankAccount& account, RankGroup& group,
+              std::string GeneratedText::*by_the_model) {
+  if (!run.generation) return;
+  group.at("writing texts after step " + std::to_string(run.progress.steps));
+  account.leave_out(run, [&] { run.generation->write(by_the_model); });
+}
+
+// What is to be compared with the trained model. Trainer, too, takes none of it for the best. Seconds that it took.
+double look_at_start(TrainingRun& run, RankAccount& account, RankGroup& group,
+                     const std::vector<TrainObserver*>& observers) {
+  const bool evaluates = run.evaluation && run.evaluation->on_start();
+  if (!evaluates && !run.generation) return 0;
+  const double begin_s = steady_seconds();
+  if (evaluates) evaluate(run, account, group, observers);
+  generate(run, account, group, &GeneratedText::before);
+  return steady_seconds() - begin_s;
+}
+
+// Seconds that it took.
+double evaluate_if_due(TrainingRun& run, RankAccount& account, bool last, RankGroup& group,
+                       const std::vector<TrainObserver*>& observers) {
+  if (!run.evaluation || !run.evaluation->is_due(run.progress, last)) return 0;
+  const EvaluationEvent event = evaluate(run, account, group, observers);
   run.progress.last = {event.step, event.loss};
   EvaluatedLoss& best = run.progress.best;
   if (best.step < 0 || event.loss < best.loss) best = run.progress.last;
@@ -199,7 +237,7 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
   RankAccount account(run);
   TrainControl control;
   TrainingProgress& done = run.progress;
-  double pause_s = 0;
+  double pause_s = look_at_start(run, account, group, observers);
   while (done.steps < run.begin.total_steps && !control.stop) {
     // --- next micro-batches
     StepEvent event = begin_step(pause_s);
@@ -209,7 +247,6 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
 
     event.learning_rate = run.learning_rate * run.schedule(done.updates);
     if (!repeat_step(run, batches, event, at)) launch_step(run, batches, event, at, interrupted);
-    at.end_phase();
 
     // --- notify, evaluate and save
     account.end_step(run, batches, event);
@@ -219,9 +256,10 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     stop_if(interrupted(), event.step);
     control.stop = agree_to_stop(run, control.stop);
     const bool last = control.stop || done.steps == run.begin.total_steps;
-    pause_s = evaluate(run, account, last, group, observers);
+    pause_s = evaluate_if_due(run, account, last, group, observers);
     pause_s += run.checkpoints->after_step(done, last);
   }
+  generate(run, account, group, &GeneratedText::after);
   const TrainEnd end = train_end(run, account, group);
   for (TrainObserver* observer : observers) observer->on_train_end(end);
 }

@@ -8,24 +8,43 @@
 #include <cstdlib>
 
 #if SFTBENCH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
 #include "engine/host_memory.h"
+#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/measure/host_info.h"
+#include "sftbench/ops/device_code.h"
 #include "sftbench/ops/vector_math.h"
 #include "sftbench/ranks/gpu_sharing.h"
 
 namespace sftbench {
 namespace {
 
+// Work is done when its call returns.
+class HostClock : public DeviceClock {
+ public:
+  void mark() override { marks_.push_back(steady_seconds()); }
+  std::vector<double> seconds() override {
+    std::vector<double> seconds;
+    for (size_t i = 1; i < marks_.size(); ++i) seconds.push_back(marks_[i] - marks_[i - 1]);
+    return seconds;
+  }
+
+ private:
+  std::vector<double> marks_;
+};
+
 class CpuDevice : public TrainingDevice {
  public:
   torch::Device device() const override { return torch::kCPU; }
   void synchronize() const override {}
+  std::unique_ptr<DeviceClock> clock() const override { return std::make_unique<HostClock>(); }
   int64_t allocated_bytes() const override { return host_memory_statistics().allocated_bytes; }
   std::vector<int64_t> peak_allocated_bytes() const override { return {}; }
   std::vector<int64_t> peak_reserved_bytes() const override { return {}; }
@@ -33,6 +52,27 @@ class CpuDevice : public TrainingDevice {
 };
 
 #if SFTBENCH_CUDA
+// Events of the stream that computes, which waits for what other streams communicate.
+class EventClock : public DeviceClock {
+ public:
+  explicit EventClock(c10::DeviceIndex index) : index_(index) {}
+  void mark() override {
+    marks_.emplace_back(cudaEventDefault);
+    marks_.back().record(c10::cuda::getCurrentCUDAStream(index_));
+  }
+  std::vector<double> seconds() override {
+    constexpr double kMillisecond = 1e-3;
+    std::vector<double> seconds;
+    for (size_t i = 1; i < marks_.size(); ++i)
+      seconds.push_back(kMillisecond * marks_[i - 1].elapsed_time(marks_[i]));
+    return seconds;
+  }
+
+ private:
+  c10::DeviceIndex index_;
+  std::vector<at::cuda::CUDAEvent> marks_;
+};
+
 class CudaDevice : public TrainingDevice {
  public:
   explicit CudaDevice(c10::DeviceIndex index) : index_(index) {
@@ -43,6 +83,9 @@ class CudaDevice : public TrainingDevice {
   }
   torch::Device device() const override { return {torch::kCUDA, index_}; }
   void synchronize() const override { torch::cuda::synchronize(index_); }
+  std::unique_ptr<DeviceClock> clock() const override {
+    return std::make_unique<EventClock>(index_);
+  }
   int64_t allocated_bytes() const override { return statistics().allocated_bytes[0].current; }
   std::vector<int64_t> peak_allocated_bytes() const override {
     return {statistics().allocated_bytes[0].peak};
@@ -61,6 +104,19 @@ class CudaDevice : public TrainingDevice {
 };
 #endif
 
+#if SFTBENCH_CUDA
+// Of the current device.
+void require_device_code() {
+  if (ops::has_device_code()) return;
+  const cudaDeviceProp& gpu = *at::cuda::getCurrentDeviceProperties();
+  const std::string capability = std::to_string(gpu.major) + "." + std::to_string(gpu.minor);
+  throw RunError(ReasonCode::kUnsupported,
+                 std::string(gpu.name) + " has compute capability " + capability +
+                     ", and this build has no code for it; one with TORCH_CUDA_ARCH_LIST=" +
+                     capability + " has (docs/internals/building.md)");
+}
+#endif
+
 std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank) {
 #if SFTBENCH_CUDA
   // As NVML counts, whose samples are to be of the devices that train.
@@ -75,7 +131,9 @@ std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank
                                                  " of this node has no GPU: CUDA finds " +
                                                  std::to_string(count));
   }
-  return std::make_unique<CudaDevice>(static_cast<c10::DeviceIndex>(local_rank % count));
+  auto device = std::make_unique<CudaDevice>(static_cast<c10::DeviceIndex>(local_rank % count));
+  require_device_code();
+  return device;
 #else
   throw RunError(
       ReasonCode::kUnsupported,

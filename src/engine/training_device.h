@@ -12,11 +12,21 @@
 
 namespace sftbench {
 
+// When the device came to instants of what was launched for it.
+class DeviceClock {
+ public:
+  virtual ~DeviceClock() = default;
+  virtual void mark() = 0;  // behind all that was launched so far
+  // Between each mark and the next. REQUIRES: the device has passed the last one.
+  virtual std::vector<double> seconds() = 0;
+};
+
 class TrainingDevice {
  public:
   virtual ~TrainingDevice() = default;
   virtual torch::Device device() const = 0;
   virtual void synchronize() const = 0;  // returns when everything that was launched is done
+  virtual std::unique_ptr<DeviceClock> clock() const = 0;
   virtual int64_t allocated_bytes() const = 0;
   // Since the device was made. Nothing on CPUs: the host's peak is counted by process.
   virtual std::vector<int64_t> peak_allocated_bytes() const = 0;

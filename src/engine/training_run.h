@@ -10,6 +10,7 @@
 #include "engine/checkpoints.h"
 #include "engine/device_memory_watch.h"
 #include "engine/evaluation.h"
+#include "engine/generation.h"
 #include "engine/load_watch.h"
 #include "engine/rank_context.h"
 #include "engine/step_batches.h"
@@ -41,6 +42,7 @@ struct TrainingRun {
   std::unique_ptr<BatchSource> batches;
   std::unique_ptr<ActivationPolicy> activations;
   std::unique_ptr<Evaluation> evaluation;  // null: nothing is evaluated
+  std::unique_ptr<Generation> generation;  // null: no text is wanted
   std::unique_ptr<LossScaler> loss_scaler;
   std::unique_ptr<Optimizer> optimizer;
   Schedule schedule;

@@ -52,11 +52,9 @@ void refuse_other_layouts(ConfigFields& fields) {
   for (const char* key : {"lm_head", "is_marlin_format"}) {
     if (fields.boolean(key, false)) fields.add(key, "found true", "false");
   }
-  for (const char* key : {"dynamic", "modules_in_block_to_quantize"}) {
-    const Json* value = fields.find(key);
-    if (value == nullptr || value->empty()) continue;
-    fields.add(key, "found " + shown(*value), "all linears of the layers quantized alike");
-  }
+  const Json* rules = fields.find("dynamic");
+  if (rules == nullptr || rules->empty()) return;
+  fields.add("dynamic", "found " + shown(*rules), "all linears of the layers quantized alike");
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "sftbench/families/model_config.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "families/config_fields.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/families/model_shape.h"
 #include "sftbench/families/stored_form.h"
 
 namespace sftbench {
@@ -72,12 +74,35 @@ void check_quantized_sizes(ConfigFields& fields, const ModelConfig& config) {
       {"hidden_size", config.hidden_size},
       {"intermediate_size", config.intermediate_size},
       {"num_attention_heads * head_dim", config.attention.query_width()},
-      {"num_key_value_heads * head_dim", config.attention.key_value_width()}};
+      {"num_key_value_heads * head_dim", config.attention.key_value_width()},
+      {"the width of an expert", config.experts ? config.experts->width : 0}};
   for (const auto& [name, size] : sizes) {
     if (size % kGptqPackedCodes == 0) continue;
     fields.add("quantization_config", std::string(name) + " is " + std::to_string(size),
                "a multiple of " + std::to_string(kGptqPackedCodes));
   }
+}
+
+// The matrices of a layer but a router's, and the names that the file says instead where it says some.
+void check_quantized_modules(const Json& hf_config, ConfigFields& fields,
+                             const ModelConfig& config) {
+  const char* key = "modules_in_block_to_quantize";
+  const Json& settings = hf_config.at("quantization_config");
+  if (!settings.contains(key) || settings.at(key).empty()) return;
+  std::set<std::string> all, named;
+  const std::string end = ".weight";
+  const ModelShape shape = shape_of(config);
+  for (const TensorShape& tensor : shape.layers.back().tensors) {
+    if (tensor.sizes.size() == 1 || tensor.name.ends_with(".gate" + end)) continue;
+    all.insert(tensor.name.substr(0, tensor.name.size() - end.size()));
+  }
+  for (const Json& together : settings.at(key)) {
+    for (const Json& name : together.is_array() ? together : Json::array({together}))
+      named.insert(name.is_string() ? name.get<std::string>() : shown(name));
+  }
+  if (named == all) return;
+  fields.add("quantization_config." + std::string(key), "found " + shown(settings.at(key)),
+             "all linears of the layers: " + join_some({all.begin(), all.end()}));
 }
 
 }  // namespace
@@ -104,11 +129,23 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
   family->read(fields, config);
   const bool clamped = config.experts && config.experts->clamped;  // gpt_oss, the one stored so
   config.mxfp4_experts = clamped && is_mxfp4(hf_config);
-  if (!config.mxfp4_experts) config.gptq = read_gptq_config(hf_config, origin, findings);
-  if (config.gptq && findings.empty()) check_quantized_sizes(fields, config);
-  if (config.gptq && config.experts) {
-    fields.add("quantization_config", "found a quantized mixture of experts",
-               "weights that are not quantized, or a model without experts");
+  if (is_bitsandbytes(hf_config)) {
+    config.nf4 = read_nf4_config(hf_config, origin, findings);
+  } else if (!config.mxfp4_experts) {
+    config.gptq = read_gptq_config(hf_config, origin, findings);
+  }
+  if (config.gptq && findings.empty()) {
+    check_quantized_sizes(fields, config);
+    check_quantized_modules(hf_config, fields, config);
+  }
+  const bool apart = config.experts && config.experts->storage == ExpertStorage::kApart &&
+                     config.shared_intermediate_size == 0;
+  if (config.experts && (config.nf4 || (config.gptq && !apart))) {
+    fields.add(
+        "quantization_config",
+        std::string("found a mixture of experts quantized in ") + (config.nf4 ? "NF4" : "GPTQ"),
+        "weights that are not quantized, a model without experts, or GPTQ of mixtral or "
+        "qwen3_moe");
   }
   if (!findings.empty()) throw InputError(findings);
   return config;

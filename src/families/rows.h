@@ -10,6 +10,7 @@
   row(kGemmaFamily) \
   row(kGemma2Family) \
   row(kGemma3Family) \
+  row(kGpt2Family) \
   row(kGptBigCodeFamily) \
   row(kGptNeoxFamily) \
   row(kGptOssFamily) \

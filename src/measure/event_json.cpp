@@ -146,6 +146,14 @@ void fields(Visitor& visitor, ExpertLoad& load) {
 }
 
 template <typename Visitor>
+void fields(Visitor& visitor, GeneratedText& text) {
+  visitor("prompt", text.prompt);
+  visitor("expected", text.expected);
+  visitor("before", text.before);
+  visitor("after", text.after);
+}
+
+template <typename Visitor>
 void fields(Visitor& visitor, TrainEnd& end) {
   visitor("steps", end.steps);
   visitor("best_step", end.best_step);
@@ -157,6 +165,7 @@ void fields(Visitor& visitor, TrainEnd& end) {
   visitor("device_peak_reserved_bytes", end.device_peak_reserved_bytes);
   visitor("host_peak_rss_bytes", end.host_peak_rss_bytes);
   visitor("experts", end.experts);
+  visitor("generated", end.generated);
 }
 
 namespace {

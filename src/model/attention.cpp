@@ -49,10 +49,10 @@ SelfAttention::SelfAttention(const ModelConfig& config, int64_t layer,
       local_rope_(config.local_rope && window_ > 0),
       kernels_(kernels),
       pass_(pass),
-      qkv_(make_linear_group(config.hidden_size, qkv_outputs(config_), config_.input_bias,
-                             config.gptq, options)),
+      qkv_(make_linear_group(config.hidden_size, qkv_outputs(config_), config_.input_bias, config,
+                             options)),
       o_(make_linear_group(config_.query_width(), {{config_.output, config.hidden_size}},
-                           config_.output_bias, config.gptq, options)) {
+                           config_.output_bias, config, options)) {
   if (config_.sinks) sinks_ = torch::empty({config_.heads}, options);
   if (config_.norms == QkNorms::kNone) return;
   const bool of_all = config_.norms == QkNorms::kOfAll;

@@ -102,7 +102,17 @@ torch::Tensor CausalLm::logits(const TokenRows& rows) {
   pass_.training = false;
   if (balance_) balance_->begin({}, nullptr);
   LayerRunner runner;
-  torch::Tensor hidden = hidden_states(rows, runner);
+  return logits_of(hidden_states(rows, runner));
+}
+
+torch::Tensor CausalLm::likeliest_next(const TokenRows& rows, LayerRunner& runner) {
+  const torch::NoGradGuard no_grad;
+  pass_.training = false;
+  if (balance_) balance_->begin({}, nullptr);
+  return logits_of(hidden_states(rows, runner).slice(1, -1)).argmax(-1).squeeze(1);
+}
+
+torch::Tensor CausalLm::logits_of(torch::Tensor hidden) const {
   torch::Tensor weight = output_weight();
   if (compute_dtype_) {
     hidden = hidden.to(*compute_dtype_);

@@ -12,6 +12,7 @@
 
 #include <torch/types.h>
 
+#include "model/decoding.h"
 #include "model/rotary_embedding.h"
 #include "sftbench/model/context_group.h"
 #include "sftbench/ops/kernel_choice.h"
@@ -25,11 +26,13 @@ torch::Tensor context_attention(const ContextPart& part, const torch::Tensor& q,
                                 int64_t window, const ops::Dropout& dropout,
                                 const ops::ScoreTerms& terms);
 
-// Attention of a layer: of whole rows by the kernel that was chosen, else of this rank's part.
+// Attention of a layer: of whole rows by the kernel that was chosen, of this rank's part, or of positions behind others.
 inline torch::Tensor attend(const ops::KernelChoice& kernels, const RotaryTables& positions,
                             const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             double scale, int64_t window, const ops::Dropout& dropout,
                             const ops::ScoreTerms& terms) {
+  if (positions.state != nullptr)
+    return decode_attention(*positions.state, q, k, v, scale, window, terms);
   if (!positions.part)
     return kernels.causal_attention(q, k, v, scale, window, positions.packed, dropout, terms);
   return context_attention(*positions.part, q, k, v, scale, window, dropout, terms);

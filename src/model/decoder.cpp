@@ -17,13 +17,15 @@ Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
 torch::Tensor Decoder::hidden_states(const TokenRows& rows, LayerRunner& runner) {
   silence_adapters(rows);
   torch::Tensor x_BSH = begin(embed(rows), rows);
-  const RotaryTables positions = this->positions(x_BSH, rows);
+  RotaryTables positions = this->positions(x_BSH, rows);
+  positions.state = rows.state.get();
   for (int64_t i = 0; i < layer_count(); ++i) {
     // Positions are captured by value: a recomputed layer runs again during the backward pass.
     x_BSH = runner.run(
         i, [this, i, positions](const torch::Tensor& x) { return run_layer(i, x, positions); },
         x_BSH);
   }
+  if (rows.state) rows.state->end_pass(x_BSH.size(1));
   return final_norm(x_BSH);
 }
 
@@ -35,7 +37,7 @@ torch::Tensor Decoder::embed(const TokenRows& rows) const {
         torch::tensor(factor, torch::kFloat64).to(tokens_BSH.scalar_type());
     tokens_BSH = tokens_BSH * rounded.item<double>();
   }
-  if (!prompt_.defined()) return tokens_BSH;
+  if (!prompt_.defined() || rows.positions_before() > 0) return tokens_BSH;
   const torch::Tensor prompt_BPH =
       prompt_.to(tokens_BSH.scalar_type()).expand({rows.input_ids.size(0), -1, -1});
   return torch::cat({prompt_BPH, tokens_BSH}, 1);

@@ -29,6 +29,14 @@ Experts::Experts(const ModelConfig& config, int64_t layer, RouterBalance* balanc
     input_bias_ = torch::empty({E, 2 * I}, options);
     output_ = torch::empty({E, I, H}, options);
     output_bias_ = torch::empty({E, H}, options);
+  } else if (config.gptq) {
+    const ExpertNames& names = config_.names;
+    for (int64_t e = 0; e < E; ++e) {
+      quantized_in_.push_back(
+          make_linear_group(H, {{names.gate, I}, {names.up, I}}, /*bias=*/false, config, options));
+      quantized_out_.push_back(
+          make_linear_group(I, {{names.down, H}}, /*bias=*/false, config, options));
+    }
   } else {
     for (int64_t e = 0; e < E; ++e) {
       gate_.push_back(torch::empty({I, H}, options));
@@ -41,7 +49,7 @@ Experts::Experts(const ModelConfig& config, int64_t layer, RouterBalance* balanc
                   options);
   if (config_.gates_shared) {
     shared_gate_ = make_linear_group(config.hidden_size, {{"shared_expert_gate", 1}},
-                                     /*bias=*/false, config.gptq, options);
+                                     /*bias=*/false, config, options);
   }
 }
 
@@ -78,7 +86,22 @@ Tensor Experts::clamped(const Tensor& gate_and_up) const {
   return (up + 1) * (gate * torch::sigmoid(gate * config_.alpha));
 }
 
+// Expert by expert: each dequantizes its matrices while it multiplies.
+Tensor Experts::through_quantized(const Tensor& x, const std::vector<int64_t>& offsets) const {
+  const auto first = static_cast<size_t>(first_here(quantized_in_.size()));
+  std::vector<Tensor> results;
+  for (size_t e = 0; e + 1 < offsets.size(); ++e) {
+    const int64_t rows = offsets[e + 1] - offsets[e];
+    if (rows == 0) continue;
+    const std::vector<Tensor> halves =
+        quantized_in_[first + e].forward(x.narrow(0, offsets[e], rows));
+    results.push_back(quantized_out_[first + e].forward(ops::swiglu(halves[0], halves[1]))[0]);
+  }
+  return results.empty() ? x : torch::cat(results);
+}
+
 Tensor Experts::through_experts(const Tensor& x, const std::vector<int64_t>& offsets) const {
+  if (!quantized_in_.empty()) return through_quantized(x, offsets);
   if (config_.storage == ExpertStorage::kApart) {
     const Tensor inner = ops::swiglu(ops::grouped_linear(x, cast(here(gate_)), offsets),
                                      ops::grouped_linear(x, cast(here(up_)), offsets));
@@ -135,14 +158,25 @@ Tensor Experts::through_experts_of_all(const Tensor& rows, const std::vector<int
   return exchange.gather(through_experts(here, exchange.own_offsets()));
 }
 
+int64_t Experts::first_here(size_t all) const {
+  return group_ == nullptr ? 0 : static_cast<int64_t>(all) / group_->size() * group_->rank();
+}
+
 std::vector<Tensor> Experts::here(const std::vector<Tensor>& all) const {
   if (group_ == nullptr) return all;
-  const auto own = static_cast<int64_t>(all.size()) / group_->size();
-  const auto first = all.begin() + group_->rank() * own;
-  return {first, first + own};
+  const auto first = all.begin() + first_here(all.size());
+  return {first, first + static_cast<int64_t>(all.size()) / group_->size()};
+}
+
+std::string Experts::expert_name(const std::string& layer, size_t expert) const {
+  return layer + "." + config_.names.module + ".experts." + std::to_string(expert);
 }
 
 void Experts::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  for (size_t e = 0; e < quantized_in_.size(); ++e) {
+    for (LinearGroup* group : {&quantized_in_[e], &quantized_out_[e]})
+      groups.push_back({group, group->named_linears(expert_name(name, e)), false});
+  }
   if (shared_) shared_->append_groups(name, groups);
   if (shared_gate_) groups.push_back({&*shared_gate_, shared_gate_->named_linears(name + ".mlp")});
 }
@@ -176,8 +210,17 @@ void Experts::append_parameters(const std::string& name, std::vector<NamedParame
     stacked(block + ".output_linear.weight", output_);
   } else {
     parameters.push_back({block + ".gate.weight", &router_});
+    for (size_t e = 0; e < quantized_in_.size(); ++e) {
+      const size_t first = parameters.size();
+      for (LinearGroup* group : {&quantized_in_[e], &quantized_out_[e]})
+        group->append_parameters(expert_name(name, e), parameters);
+      for (size_t i = first; i < parameters.size(); ++i) {
+        parameters[i].first_expert = static_cast<int64_t>(e);
+        parameters[i].experts = 1;
+      }
+    }
     for (size_t e = 0; e < gate_.size(); ++e) {
-      const std::string expert = block + ".experts." + std::to_string(e);
+      const std::string expert = expert_name(name, e);
       const auto apart = [&](const char* matrix, Tensor& tensor) {
         parameters.push_back({.name = expert + "." + matrix + ".weight",
                               .tensor = &tensor,

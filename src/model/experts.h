@@ -40,10 +40,14 @@ class Experts : public Mlp {
   void count(const std::vector<int64_t>& offsets) const;
   torch::Tensor clamped(const torch::Tensor& gate_and_up) const;
   torch::Tensor through_experts(const torch::Tensor& x, const std::vector<int64_t>& offsets) const;
+  torch::Tensor through_quantized(const torch::Tensor& x,
+                                  const std::vector<int64_t>& offsets) const;
   torch::Tensor through_experts_of_all(const torch::Tensor& rows,
                                        const std::vector<int64_t>& offsets,
                                        const std::function<void()>& meanwhile) const;
   // Of experts that have tensors of their own: those that are here.
+  int64_t first_here(size_t all) const;
+  std::string expert_name(const std::string& layer, size_t expert) const;
   std::vector<torch::Tensor> here(const std::vector<torch::Tensor>& all) const;
   std::vector<torch::Tensor> cast(const std::vector<torch::Tensor>& weights) const;
 
@@ -53,7 +57,9 @@ class Experts : public Mlp {
   torch::Tensor router_;                  // [E, H]
   std::vector<torch::Tensor> gate_, up_;  // kApart: [I, H] each
   std::vector<torch::Tensor> down_;       // kApart: [H, I] each
-  torch::Tensor input_, output_;          // kStacked: [E, 2I, H], [E, H, I]; else [in, out]
+  // kApart, quantized: of each expert what reads its input, gate and up, and what reads that.
+  std::vector<LinearGroup> quantized_in_, quantized_out_;
+  torch::Tensor input_, output_;  // kStacked: [E, 2I, H], [E, H, I]; else [in, out]
   torch::Tensor router_bias_, input_bias_, output_bias_;  // kTransposed: [E], [E, 2I], [E, H]
   std::optional<DenseMlp> shared_;
   std::optional<LinearGroup> shared_gate_;

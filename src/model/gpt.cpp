@@ -33,7 +33,7 @@ Gpt::Gpt(const ModelConfig& config, const GptNames& names, ParameterStart output
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   const int64_t qkv = config.attention.query_width() + 2 * config.attention.key_value_width();
   const auto linear = [&](const char* name, int64_t in, int64_t out) {
-    return make_linear_group(in, {{name, out}}, /*bias=*/true, config.gptq, options);
+    return make_linear_group(in, {{name, out}}, /*bias=*/true, config, options);
   };
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers_.push_back({LayerNorm(hidden, config.norm_eps, options), linear(names.qkv, hidden, qkv),

@@ -1,4 +1,4 @@
-// Shapes: B batch, S sequence, H hidden, N query heads, D head.
+// Shapes: B batch, S sequence, H hidden, N query heads, K heads of keys and values, D head.
 #include "model/gpt_bigcode.h"
 
 #include "model/context_attention.h"
@@ -20,7 +20,7 @@ GptBigCode::GptBigCode(const ModelConfig& config, const ops::KernelChoice& kerne
       positions_(torch::empty({config.max_position_embeddings, config.hidden_size}, options)) {}
 
 torch::Tensor GptBigCode::begin(const torch::Tensor& x_BSH, const TokenRows& rows) {
-  const int64_t row_length = rows.part ? rows.row_length() : x_BSH.size(1);
+  const int64_t row_length = rows.row_length(x_BSH.size(1));
   const int64_t length = rows.packed.empty() ? row_length : rows.packed.longest;
   if (length > positions_.size(0)) {
     throw RunError(ReasonCode::kUnsupported,
@@ -29,7 +29,8 @@ torch::Tensor GptBigCode::begin(const torch::Tensor& x_BSH, const TokenRows& row
                        " positions (n_positions of config.json); model_max_length " +
                        std::to_string(positions_.size(0)) + " works");
   }
-  const torch::Tensor numbers = own_positions(row_length, rows.packed, rows.part, x_BSH.device());
+  const torch::Tensor numbers = own_positions(row_length, rows.packed, rows.part, x_BSH.device())
+                                    .slice(0, rows.positions_before());
   const torch::Tensor embedded_1SH = ops::embedding(numbers.unsqueeze(0), positions_);
   return ops::dropout(x_BSH + embedded_1SH.to(x_BSH.scalar_type()),
                       dropout_at(config().embedding_dropout, kEmbeddingPlace, pass()));
@@ -40,10 +41,11 @@ torch::Tensor GptBigCode::attend(const torch::Tensor& qkv, const RotaryTables& p
   const AttentionConfig& attention = config().attention;
   const int64_t B = qkv.size(0), S = qkv.size(1), N = attention.heads, D = attention.head_dim;
   torch::Tensor q, k, v;
-  if (attention.key_value_heads == 1) {
+  if (attention.qkv_form == QkvForm::kInBlocks) {
+    const int64_t K = attention.key_value_heads;
     q = qkv.slice(-1, 0, N * D).view({B, S, N, D});
-    k = qkv.slice(-1, N * D, N * D + D).unsqueeze(2);
-    v = qkv.slice(-1, N * D + D).unsqueeze(2);
+    k = qkv.slice(-1, N * D, (N + K) * D).view({B, S, K, D});
+    v = qkv.slice(-1, (N + K) * D).view({B, S, K, D});
   } else {  // each head has its query, key and value side by side
     const torch::Tensor heads = qkv.view({B, S, N, 3 * D});
     q = heads.slice(-1, 0, D);

@@ -1,5 +1,6 @@
 // GPTBigCode (StarCoder, Li et al. 2023; GPTBigCodeForCausalLM): learned positions, and one head of
-// keys and values for all queries (Shazeer 2019), or one for each.
+// keys and values for all queries (Shazeer 2019), or one for each. And GPT-2 (Radford et al. 2019;
+// GPT2LMHeadModel), which it descends from.
 #pragma once
 
 #include "model/gpt.h"

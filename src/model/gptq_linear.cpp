@@ -30,10 +30,14 @@ void GptqLinear::append_parameters(const std::string& name,
                                    std::vector<NamedParameter>& parameters) {
   parameters.push_back({.name = name + ".qweight",
                         .tensor = &weight_.qweight,
-                        .weights = in_features() * out_features()});
-  parameters.push_back({.name = name + ".qzeros", .tensor = &weight_.qzeros, .weights = 0});
-  parameters.push_back({.name = name + ".scales", .tensor = &weight_.scales, .weights = 0});
-  parameters.push_back({.name = name + ".g_idx", .tensor = &weight_.g_idx, .weights = 0});
+                        .weights = in_features() * out_features(),
+                        .packed = true});
+  const auto beside = [&](const char* end, torch::Tensor& tensor) {
+    parameters.push_back({.name = name + end, .tensor = &tensor, .weights = 0, .packed = true});
+  };
+  beside(".qzeros", weight_.qzeros);
+  beside(".scales", weight_.scales);
+  beside(".g_idx", weight_.g_idx);
   if (bias_.defined()) parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
 }
 

@@ -1,6 +1,7 @@
 #include "model/layers.h"
 
 #include "model/gptq_linear.h"
+#include "model/nf4_linear.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
@@ -11,14 +12,18 @@
 namespace sftbench {
 
 DenseLinear::DenseLinear(int64_t in_features, int64_t out_features, bool bias,
-                         torch::TensorOptions options)
-    : weight_(torch::empty({out_features, in_features}, options)),
-      bias_(bias ? torch::empty({out_features}, options) : torch::Tensor()) {}
+                         torch::TensorOptions options, bool transposed)
+    : weight_(transposed ? torch::empty({in_features, out_features}, options)
+                         : torch::empty({out_features, in_features}, options)),
+      bias_(bias ? torch::empty({out_features}, options) : torch::Tensor()),
+      transposed_(transposed) {}
 
 torch::Tensor DenseLinear::forward(const torch::Tensor& x) {
   if (in_fp8_ && compute_dtype_) return ops::fp8_linear(x.to(*compute_dtype_), weight_, bias_);
   const auto [weight, bias] = operands();
-  return ops::linear(compute_dtype_ ? x.to(*compute_dtype_) : x, weight, bias);
+  const torch::Tensor input = compute_dtype_ ? x.to(*compute_dtype_) : x;
+  return transposed_ ? ops::transposed_linear(input, weight, bias)
+                     : ops::linear(input, weight, bias);
 }
 
 // In the dtype that is computed in.
@@ -29,6 +34,7 @@ ops::LinearOperands DenseLinear::operands() const {
 }
 
 void DenseLinear::multiply_in_fp8(const std::string& name) {
+  if (transposed_) return Linear::multiply_in_fp8(name);
   if (in_features() % ops::kFp8Multiple != 0 || out_features() % ops::kFp8Multiple != 0) {
     throw RunError(ReasonCode::kUnsupported, name + " maps " + std::to_string(in_features()) +
                                                  " to " + std::to_string(out_features()) +
@@ -160,10 +166,9 @@ DenseMlp::DenseMlp(const ModelConfig& config, const MlpConfig& mlp, int64_t widt
       activation_(config.activation),
       ends_layer_(norms_of(config).behind_mlp == nullptr && !mlp.is_multiplied),
       module_(std::string(".") + mlp.module),
-      input_(make_linear_group(config.hidden_size, mlp_inputs(mlp, width), bias, config.gptq,
-                               options)),
-      output_(make_linear_group(width, {{mlp.output, config.hidden_size}}, bias, config.gptq,
-                                options)) {}
+      input_(make_linear_group(config.hidden_size, mlp_inputs(mlp, width), bias, config, options)),
+      output_(make_linear_group(width, {{mlp.output, config.hidden_size}}, bias, config, options)) {
+}
 
 torch::Tensor activated(const torch::Tensor& x, Activation activation) {
   if (activation == Activation::kSilu) return at::silu(x);
@@ -196,22 +201,38 @@ void DenseMlp::append_parameters(const std::string& name, std::vector<NamedParam
   output_.append_parameters(name + module_, parameters);
 }
 
-LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
-                              bool bias, const std::optional<GptqConfig>& gptq,
-                              torch::TensorOptions options) {
+namespace {
+
+template <class Make>
+LinearGroup group_of(const std::vector<LinearOutput>& outputs, const Make& make) {
   std::vector<std::string> names;
   std::vector<std::unique_ptr<Linear>> linears;
   for (const LinearOutput& output : outputs) {
     names.push_back(output.name);
-    if (gptq) {
-      linears.push_back(
-          std::make_unique<GptqLinear>(in_features, output.out_features, bias, *gptq, options));
-    } else {
-      linears.push_back(
-          std::make_unique<DenseLinear>(in_features, output.out_features, bias, options));
-    }
+    linears.push_back(make(output.out_features));
   }
   return {std::move(names), std::move(linears)};
+}
+
+}  // namespace
+
+LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                              bool bias, const ModelConfig& config, torch::TensorOptions options) {
+  return group_of(outputs, [&](int64_t out) -> std::unique_ptr<Linear> {
+    if (config.gptq)
+      return std::make_unique<GptqLinear>(in_features, out, bias, *config.gptq, options);
+    if (config.nf4)
+      return std::make_unique<Nf4Linear>(in_features, out, bias, *config.nf4, options);
+    return std::make_unique<DenseLinear>(in_features, out, bias, options,
+                                         config.transposed_linears);
+  });
+}
+
+LinearGroup make_dense_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                             bool bias, torch::TensorOptions options) {
+  return group_of(outputs, [&](int64_t out) {
+    return std::make_unique<DenseLinear>(in_features, out, bias, options);
+  });
 }
 
 }  // namespace sftbench

@@ -25,20 +25,23 @@ struct RotaryTables;
 // y = x W^T + b (torch.nn.Linear).
 class DenseLinear : public Linear {
  public:
-  DenseLinear(int64_t in_features, int64_t out_features, bool bias, torch::TensorOptions options);
+  // transposed: the weight is kept as GPT-2 stores it.
+  DenseLinear(int64_t in_features, int64_t out_features, bool bias, torch::TensorOptions options,
+              bool transposed = false);
 
   torch::Tensor forward(const torch::Tensor& x) override;
-  bool is_product() const override { return !in_fp8_; }
+  bool is_product() const override { return !in_fp8_ && !transposed_; }
   ops::LinearOperands operands() const override;
-  int64_t in_features() const override { return weight_.size(1); }
-  int64_t out_features() const override { return weight_.size(0); }
+  int64_t in_features() const override { return weight_.size(transposed_ ? 0 : 1); }
+  int64_t out_features() const override { return weight_.size(transposed_ ? 1 : 0); }
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
   void set_compute_dtype(torch::Dtype dtype) override { compute_dtype_ = dtype; }
   void multiply_in_fp8(const std::string& name) override;
 
  private:
-  torch::Tensor weight_;  // [out, in]
+  torch::Tensor weight_;  // [out, in], or transposed
   torch::Tensor bias_;    // [out], or undefined
+  bool transposed_;
   std::optional<torch::Dtype> compute_dtype_;
   bool in_fp8_ = false;
 };
@@ -160,14 +163,16 @@ inline constexpr uint64_t kFirstBranchPlace = uint64_t{1} << 32;  // two for eac
 // not train.
 ops::Dropout dropout_at(double probability, uint64_t place, const ForwardPass& pass);
 
-// Linears that read the same input of width `in_features`, quantized where the model is. outputs:
-// leaf name and width of each.
+// Linears that read the same input of width `in_features`, kept as the model's linears are:
+// quantized, or transposed. outputs: leaf name and width of each.
 struct LinearOutput {
   std::string name;
   int64_t out_features;
 };
 LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
-                              bool bias, const std::optional<GptqConfig>& gptq,
-                              torch::TensorOptions options);
+                              bool bias, const ModelConfig& config, torch::TensorOptions options);
+// The same, neither quantized nor transposed.
+LinearGroup make_dense_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                             bool bias, torch::TensorOptions options);
 
 }  // namespace sftbench

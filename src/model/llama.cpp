@@ -76,11 +76,12 @@ std::vector<torch::Tensor> Llama::kept_tables() const {
 
 RotaryTables Llama::positions(const torch::Tensor& x_BSH, const TokenRows& rows) {
   if (!rotary_emb_) return Decoder::positions(x_BSH, rows);
-  const int64_t length = rows.part ? rows.row_length() : x_BSH.size(1);
-  RotaryTables tables = rotary_emb_->tables(length, x_BSH.options(), rows.packed, rows.part);
+  const int64_t length = rows.row_length(x_BSH.size(1)), before = rows.positions_before();
+  RotaryTables tables =
+      rotary_emb_->tables(length, x_BSH.options(), rows.packed, rows.part, before);
   if (local_rotary_emb_) {
     const RotaryTables local =
-        local_rotary_emb_->tables(length, x_BSH.options(), rows.packed, rows.part);
+        local_rotary_emb_->tables(length, x_BSH.options(), rows.packed, rows.part, before);
     tables.local_cos = local.cos;
     tables.local_sin = local.sin;
   }

@@ -13,7 +13,7 @@ constexpr const char* kProjector = "model.multi_modal_projector";
 
 LinearGroup projection(const char* name, int64_t in, int64_t out, bool bias,
                        torch::TensorOptions options) {
-  return make_linear_group(in, {{name, out}}, bias, std::nullopt, options);
+  return make_dense_group(in, {{name, out}}, bias, options);
 }
 
 }  // namespace
@@ -64,7 +64,10 @@ torch::Tensor LlavaNext::image_features(const ImageRows& images) const {
 torch::Tensor LlavaNext::begin(const torch::Tensor& x_BSH, const TokenRows& rows) {
   if (rows.images.sizes.empty()) return Llama::begin(x_BSH, rows);
   const torch::Tensor features = image_features(rows.images).to(x_BSH.scalar_type());
-  const torch::Tensor places = (rows.input_ids == rows.images.token).flatten().nonzero().squeeze(1);
+  // Virtual tokens, where there are any, stand in front of each row.
+  const torch::Tensor placeholders = torch::constant_pad_nd(
+      rows.input_ids == rows.images.token, {x_BSH.size(1) - rows.input_ids.size(1), 0}, false);
+  const torch::Tensor places = placeholders.flatten().nonzero().squeeze(1);
   if (places.size(0) != features.size(0)) {
     throw RunError(ReasonCode::kData, "the images of a batch have " +
                                           std::to_string(features.size(0)) +

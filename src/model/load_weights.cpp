@@ -10,7 +10,9 @@
 
 #include "model/huge_pages.h"
 #include "model/mxfp4.h"
+#include "model/nf4_checkpoint.h"
 #include "model/parallel_tasks.h"
+#include "model/weight_source.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
@@ -20,22 +22,11 @@
 namespace sftbench {
 namespace {
 
-struct Source {
-  const CheckpointShard* shard;
-  const StoredTensor* tensor;
-
-  void read(uint64_t begin_bytes, void* buffer, size_t size_bytes) const {
-    shard->read(*tensor, begin_bytes, buffer, size_bytes);
-  }
-};
-
 struct Assignment {
   NamedParameter parameter;
   Source source;
   ElementRange wanted;
 };
-
-using Sources = std::map<std::string, Source>;
 
 // A parameter [E, in, out] that is stored as MXFP4: codes [E, out, in / 32, 16], scales [E, out,
 // in / 32].
@@ -48,6 +39,7 @@ struct Mxfp4Assignment {
 struct Assignments {
   std::vector<Assignment> plain;
   std::vector<Mxfp4Assignment> mxfp4;
+  std::vector<Nf4Assignment> nf4;
 };
 
 // Under the names that the model has for them.
@@ -63,11 +55,12 @@ Sources sources_by_name(const std::vector<CheckpointShard>& shards, const Family
   return sources;
 }
 
-// Hugging Face wrote rotary frequencies, numbers of positions and GPT-NeoX's masks into checkpoints once; they follow from
+// Hugging Face wrote rotary frequencies, numbers of positions and the masks of GPT-2 and GPT-NeoX into checkpoints once; they follow from
 // config.json.
 bool is_leftover(const std::string& name) {
   return name.ends_with("rotary_emb.inv_freq") || name.ends_with("embeddings.position_ids") ||
-         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias");
+         name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias") ||
+         name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -215,7 +208,10 @@ Assignments match(CausalLm& model, const std::filesystem::path& directory,
 
   Assignments assignments;
   std::set<std::string> used;
+  if (model.config().nf4)
+    assignments.nf4 = match_nf4(model, directory, sources, wanted, used, findings);
   for (const NamedParameter& parameter : model.parameters()) {
+    if (model.config().nf4 && parameter.packed) continue;  // of a linear in NF4
     const ElementRange elements = wanted(parameter.name).within(parameter.tensor->numel());
     if (elements.empty()) {
       used.insert({parameter.name, parameter.name + "_blocks", parameter.name + "_scales"});
@@ -383,6 +379,7 @@ void load_weights(CausalLm& model, const std::string& directory, const WantedEle
     const int64_t elements = assignment.wanted.end - assignment.wanted.begin;
     add_work(work, elements * static_cast<int64_t>(assignment.parameter.tensor->element_size()));
   }
+  load_nf4(matched.nf4, model.config().transposed_linears, work);
   check_groups(model, assignments);
 }
 

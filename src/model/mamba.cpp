@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/context_mamba.h"
+#include "model/decoding.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/causal_convolution.h"
 #include "sftbench/ops/ops.h"
@@ -18,6 +19,8 @@ namespace {
 Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 const RotaryTables& positions) {
   constexpr auto kActivation = ops::ConvolutionActivation::kSilu;
+  if (positions.state != nullptr)
+    return decode_convolution(*positions.state, x, weight, bias, kActivation);
   if (positions.part) return context_convolution(*positions.part, x, weight, bias, kActivation);
   return ops::causal_convolution(x, weight, bias, kActivation, positions.packed);
 }
@@ -27,6 +30,8 @@ struct ScanOperands {
 };
 
 Tensor scan(const ScanOperands& in, const RotaryTables& positions) {
+  if (positions.state != nullptr)
+    return decode_scan(*positions.state, in.x, in.dt, in.a, in.b, in.c, in.d);
   if (positions.part) return context_scan(*positions.part, in.x, in.dt, in.a, in.b, in.c, in.d);
   return ops::state_space_scan(in.x, in.dt, in.a, in.b, in.c, in.d, positions.packed);
 }
@@ -39,9 +44,9 @@ Mamba::Mamba(const ModelConfig& config, const ops::KernelChoice& kernels,
       epsilon_(config.norm_eps),
       gated_rms_norm_(kernels.gated_rms_norm),
       in_(make_linear_group(config.hidden_size, {{"in_proj", config_.projected()}},
-                            config_.projection_bias, config.gptq, options)),
+                            config_.projection_bias, config, options)),
       out_(make_linear_group(config_.inner(), {{"out_proj", config.hidden_size}},
-                             config_.projection_bias, config.gptq, options)),
+                             config_.projection_bias, config, options)),
       convolution_(torch::empty({config_.convolved(), 1, config_.kernel}, options)),
       convolution_bias_(config_.convolution_bias ? torch::empty({config_.convolved()}, options)
                                                  : Tensor()),

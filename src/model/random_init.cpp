@@ -8,6 +8,7 @@
 
 #include "model/gptq_linear.h"
 #include "model/huge_pages.h"
+#include "model/nf4_linear.h"
 #include "model/parallel_tasks.h"
 #include "model/philox_normal.h"
 #include "sftbench/base/digest.h"
@@ -97,20 +98,30 @@ double stddev_of(const NamedParameter& parameter, const ModelConfig& config) {
   return config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
 }
 
+void quantize_normal(uint64_t key, float stddev, Nf4Linear& linear) {
+  const int64_t elements = linear.in_features() * linear.out_features();
+  const torch::Tensor dense = torch::empty({elements}, linear.dense_dtype());
+  fill_normal_on_host({{dense, stddev, key, {0, elements}}}, nullptr);
+  ops::nf4_quantize(dense.view({linear.out_features(), linear.in_features()}), linear.weight());
+}
+
 // Their codes are those nearest to what a dense weight of the same name would start from.
 void initialize_quantized(CausalLm& model, uint64_t seed, float stddev,
                           const WantedElements& wanted, WorkCount* work) {
+  if (!model.config().gptq && !model.config().nf4) return;
   for (const NamedLinear& linear : model.linears()) {
-    auto* quantized = dynamic_cast<GptqLinear*>(linear.slot->get());
-    if (quantized == nullptr) continue;
+    auto* const gptq = dynamic_cast<GptqLinear*>(linear.slot->get());
+    auto* const nf4 = dynamic_cast<Nf4Linear*>(linear.slot->get());
+    if (gptq == nullptr && nf4 == nullptr) continue;
     std::vector<NamedParameter> parameters;
-    quantized->append_parameters(linear.name, parameters);
+    (*linear.slot)->append_parameters(linear.name, parameters);
     // Codes, scales and zeros follow from the same numbers: any of them needs all.
     const bool any = std::any_of(
         parameters.begin(), parameters.end(),
         [&](const NamedParameter& parameter) { return !wanted(parameter.name).empty(); });
     if (!any) continue;
-    quantized->quantize_normal(stream_key(seed, linear.name + ".weight"), stddev);
+    const uint64_t key = stream_key(seed, linear.name + ".weight");
+    gptq != nullptr ? gptq->quantize_normal(key, stddev) : quantize_normal(key, stddev, *nf4);
     for (const NamedParameter& parameter : parameters) {
       add_work(work, static_cast<int64_t>(parameter.tensor->nbytes()));
     }
@@ -126,7 +137,7 @@ void initialize_randomly(CausalLm& model, uint64_t seed, const WantedElements& w
   std::vector<RandomPart> random;
   for (const NamedParameter& parameter : model.parameters()) {
     const ElementRange range = wanted(parameter.name).within(parameter.tensor->numel());
-    if (parameter.is_packed() || range.empty()) continue;
+    if (parameter.packed || range.empty()) continue;
     if (parameter.start == ParameterStart::kOnes) {
       parameter.tensor->fill_(1.0);
     } else if (parameter.start == ParameterStart::kZeros) {

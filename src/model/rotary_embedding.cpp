@@ -149,7 +149,8 @@ RotaryEmbedding::RotaryEmbedding(const RopeConfig& rope, int64_t max_position_em
 
 RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOptions& options,
                                      const ops::PackedSequences& packed,
-                                     const std::shared_ptr<const ContextPart>& part) {
+                                     const std::shared_ptr<const ContextPart>& part,
+                                     int64_t before) {
   const torch::NoGradGuard no_grad;
   const int64_t sequence_length = packed.empty() ? row_length : packed.longest;
   if (rope_.type == RopeType::kDynamic || rope_.type == RopeType::kLong)
@@ -159,7 +160,7 @@ RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOpti
                       kept_.cos.device() == options.device();
   if (!usable) rebuild(sequence_length, options);
   if (packed.empty() && !part) {
-    return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length)};
+    return {kept_.cos.slice(0, before, row_length), kept_.sin.slice(0, before, row_length)};
   }
   const Tensor positions = own_positions(row_length, packed, part, options.device());
   return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed, part};

@@ -10,6 +10,7 @@
 
 #include "sftbench/families/model_config.h"
 #include "sftbench/model/context_group.h"
+#include "sftbench/model/decoding_state.h"
 #include "sftbench/ops/attention.h"
 
 namespace sftbench {
@@ -22,6 +23,7 @@ struct RotaryTables {
   ops::PackedSequences packed = {};  // of the whole row
   std::shared_ptr<const ContextPart> part = nullptr;  // null: rows are whole
   torch::Tensor local_cos = {}, local_sin = {};       // of layers with positions of their own
+  DecodingState* state = nullptr;  // of the positions before; null: there are none
 };
 
 // Positions 0, 1, ... from the first token of each sequence on, [S] int64 on the host.
@@ -38,10 +40,10 @@ class RotaryEmbedding {
   // Tables in dtype and device of what they rotate, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
   // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
   // the maximum. LongRoPE has other factors for sequences beyond the length of pre-training.
-  // row_length: of the whole row, of which the tables hold what `part` says.
+  // row_length: of the whole row. The tables hold the positions of `part`, or those from `before` on.
   RotaryTables tables(int64_t row_length, const torch::TensorOptions& options,
                       const ops::PackedSequences& packed = {},
-                      const std::shared_ptr<const ContextPart>& part = nullptr);
+                      const std::shared_ptr<const ContextPart>& part = nullptr, int64_t before = 0);
 
   // All that is kept. Empty before the first call of tables().
   const RotaryTables& kept() const { return kept_; }

@@ -12,7 +12,7 @@ namespace sftbench {
 namespace {
 
 LinearGroup linear(const char* name, int64_t in, int64_t out, torch::TensorOptions options) {
-  return make_linear_group(in, {{name, out}}, /*bias=*/true, std::nullopt, options);
+  return make_dense_group(in, {{name, out}}, /*bias=*/true, options);
 }
 
 // Attention without a mask, softmax in float32. A tile has few positions: all scores are held.
@@ -73,8 +73,8 @@ VisionTower::VisionTower(const VisionConfig& config, torch::TensorOptions option
   for (int64_t i = 0; i < config.layers; ++i) {
     layers_.push_back(
         {norm(),
-         make_linear_group(width, {{"q_proj", width}, {"k_proj", width}, {"v_proj", width}}, true,
-                           std::nullopt, options),
+         make_dense_group(width, {{"q_proj", width}, {"k_proj", width}, {"v_proj", width}}, true,
+                          options),
          linear("out_proj", width, width, options), norm(), linear("fc1", width, inner, options),
          linear("fc2", inner, width, options)});
   }

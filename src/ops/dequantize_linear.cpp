@@ -1,5 +1,6 @@
-// Forward goes through W by output features, backward by input features, so that each tile gives a
-// part of the result that is whole: no tile adds to what another has rounded.
+// Linears over quantized weights, of which only x gets a gradient. Forward goes through W by output
+// features, backward by input features, so that each tile gives a part of the result that is whole:
+// no tile adds to what another has rounded.
 #include <algorithm>
 
 #include "ops/checks.h"
@@ -7,6 +8,7 @@
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/dequantize.h"
+#include "sftbench/ops/nf4.h"
 #include "sftbench/ops/recomputation.h"
 #include "sftbench/ops/torch_version.h"
 
@@ -17,7 +19,48 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kMultiple = 32;
+constexpr int64_t kMultiple = 64;  // whole words of GPTQ's codes and whole blocks of NF4's
+
+// Part of W, [out.count, in.count], dequantized into the workspace.
+Tensor tile_of(const GptqWeight& weight, FeatureRange out, FeatureRange in,
+               const Tensor& workspace) {
+  const Tensor tile = workspace.view({in.count, out.count});
+  dequantize_into(tile, weight, in, out);
+  return tile.t();
+}
+
+Tensor tile_of(const Nf4Weight& weight, FeatureRange out, FeatureRange in,
+               const Tensor& workspace) {
+  const Tensor tile = workspace.view({out.count, in.count});
+  dequantize_into(tile, weight, out, in);
+  return tile;
+}
+
+// What a node of autograd keeps of a weight: its tensors, as they are, and its numbers.
+variable_list tensors_of(const GptqWeight& weight) {
+  return {weight.qweight, weight.qzeros, weight.scales, weight.g_idx};
+}
+variable_list tensors_of(const Nf4Weight& weight) {
+  return {weight.codes, weight.absmax, weight.nested_absmax, weight.nested_offset};  // or undefined
+}
+std::vector<int64_t> numbers_of(const GptqWeight& weight) {
+  return {weight.bits, weight.zeros_less_one ? 1 : 0};
+}
+std::vector<int64_t> numbers_of(const Nf4Weight& weight) {
+  return {weight.out, weight.in};
+}
+void restore(const variable_list& tensors, const std::vector<int64_t>& numbers,
+             GptqWeight& weight) {
+  weight = {static_cast<int>(numbers[0]),
+            numbers[1] != 0,
+            tensors[0],
+            tensors[1],
+            tensors[2],
+            tensors[3]};
+}
+void restore(const variable_list& tensors, const std::vector<int64_t>& numbers, Nf4Weight& weight) {
+  weight = {numbers[0], numbers[1], tensors[0], tensors[1], tensors[2], tensors[3]};
+}
 
 // Calls use(range, workspace) on ranges that cover `features`, each as long as the workspace allows
 // where a feature takes `width` elements.
@@ -33,71 +76,69 @@ void for_each_tile(int64_t features, int64_t width, const torch::TensorOptions& 
   }
 }
 
-Tensor forward_rows(const Tensor& x, const GptqWeight& weight, const Tensor& bias) {
+template <class Weight>
+Tensor forward_rows(const Tensor& x, const Weight& weight, const Tensor& bias) {
   const int64_t in = weight.in_features(), out = weight.out_features();
   if (!values_needed()) return torch::zeros(with_last(x, out), x.options());
   Tensor y = torch::empty(with_last(x, out), x.options());
   const Tensor y_rows = y.view({-1, out}), x_rows = rows(x);
   for_each_tile(out, in, x.options(), [&](FeatureRange range, const Tensor& workspace) {
-    const Tensor tile = workspace.view({in, range.count});
-    dequantize_into(tile, weight, {0, in}, range);
-    matmul_nt_into(y_rows.narrow(1, range.begin, range.count), x_rows, tile.t(),
+    matmul_nt_into(y_rows.narrow(1, range.begin, range.count), x_rows,
+                   tile_of(weight, range, {0, in}, workspace),
                    bias.defined() ? bias.narrow(0, range.begin, range.count) : bias);
   });
   return y;
 }
 
-Tensor input_gradient(const Tensor& y_gradient, const GptqWeight& weight) {
+template <class Weight>
+Tensor input_gradient(const Tensor& y_gradient, const Weight& weight) {
   const int64_t in = weight.in_features(), out = weight.out_features();
   Tensor dx = torch::empty(with_last(y_gradient, in), y_gradient.options());
   const Tensor dx_rows = dx.view({-1, in}), dy_rows = rows(y_gradient);
   for_each_tile(in, out, dx.options(), [&](FeatureRange range, const Tensor& workspace) {
-    const Tensor tile = workspace.view({range.count, out});
-    dequantize_into(tile, weight, range, {0, out});
-    matmul_nt_into(dx_rows.narrow(1, range.begin, range.count), dy_rows, tile);
+    matmul_nt_into(dx_rows.narrow(1, range.begin, range.count), dy_rows,
+                   tile_of(weight, {0, out}, range, workspace).t());
   });
   return dx;
 }
 
-class GptqLinear : public torch::autograd::Function<GptqLinear> {
+template <class Weight>
+class FrozenLinear : public torch::autograd::Function<FrozenLinear<Weight>> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& qweight,
-                        const Tensor& qzeros, const Tensor& scales, const Tensor& g_idx,
-                        const OptionalTensor& bias, int64_t bits, bool zeros_less_one) {
-    ctx->save_for_backward({qweight, qzeros, scales, g_idx});
-    ctx->saved_data["bits"] = bits;
-    ctx->saved_data["zeros_less_one"] = zeros_less_one;
-    const GptqWeight weight = {
-        static_cast<int>(bits), zeros_less_one, qweight, qzeros, scales, g_idx};
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const OptionalTensor& bias,
+                        const Weight& weight) {
+    ctx->save_for_backward(tensors_of(weight));
+    ctx->saved_data["numbers"] = numbers_of(weight);
     return forward_rows(x, weight, bias ? *bias : Tensor());
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const torch::NoGradGuard no_grad;
-    const variable_list saved = ctx->get_saved_variables();
-    const GptqWeight weight = {static_cast<int>(ctx->saved_data["bits"].toInt()),
-                               ctx->saved_data["zeros_less_one"].toBool(),
-                               saved[0],
-                               saved[1],
-                               saved[2],
-                               saved[3]};
-    variable_list gradients(8);
-    gradients[0] = input_gradient(output_gradients[0], weight);
-    return gradients;
+    Weight weight;
+    restore(ctx->get_saved_variables(), ctx->saved_data["numbers"].toIntVector(), weight);
+    return {input_gradient(output_gradients[0], weight), Tensor(), Tensor()};
   }
 };
+
+template <class Weight>
+Tensor frozen_linear(const char* op, const Tensor& x, const Weight& weight, const Tensor& bias) {
+  require_float(x, op, "x");
+  require(x.dim() >= 1 && x.size(-1) == weight.in_features(), op,
+          "x must be [..., " + std::to_string(weight.in_features()) + "]", describe(x));
+  if (bias.defined()) require_like(bias, op, "bias", {weight.out_features()}, x);
+  if (!torch::GradMode::is_enabled() || !x.requires_grad()) return forward_rows(x, weight, bias);
+  return FrozenLinear<Weight>::apply(x, bias.defined() ? OptionalTensor(bias) : OptionalTensor(),
+                                     weight);
+}
 
 }  // namespace
 
 Tensor gptq_linear(const Tensor& x, const GptqWeight& weight, const Tensor& bias) {
-  require_float(x, "gptq_linear", "x");
-  require(x.dim() >= 1 && x.size(-1) == weight.in_features(), "gptq_linear",
-          "x must be [..., " + std::to_string(weight.in_features()) + "]", describe(x));
-  if (bias.defined()) require_like(bias, "gptq_linear", "bias", {weight.out_features()}, x);
-  if (!torch::GradMode::is_enabled() || !x.requires_grad()) return forward_rows(x, weight, bias);
-  return GptqLinear::apply(x, weight.qweight, weight.qzeros, weight.scales, weight.g_idx,
-                           bias.defined() ? OptionalTensor(bias) : OptionalTensor(),
-                           int64_t{weight.bits}, weight.zeros_less_one);
+  return frozen_linear("gptq_linear", x, weight, bias);
+}
+
+Tensor nf4_linear(const Tensor& x, const Nf4Weight& weight, const Tensor& bias) {
+  return frozen_linear("nf4_linear", x, weight, bias);
 }
 
 }  // namespace sftbench::ops

@@ -26,8 +26,20 @@ struct DequantizeTile {
 
 using DequantizeLoop = void (*)(const DequantizeTile& tile);
 
+// Whole blocks of NF4 (sftbench/ops/nf4.h), one behind the other.
+struct Nf4Blocks {
+  const uint8_t* codes;
+  const float* absmax;
+  const float* values;  // of the 16 codes
+  int64_t count;
+  void* out;  // [64 count]
+};
+
+using Nf4Loop = void (*)(const Nf4Blocks& blocks);
+
 struct DequantizeKernels {
   DequantizeLoop loops[3][9];  // by CpuType and bits; null where there are no such bits
+  Nf4Loop nf4[3];              // by CpuType
 };
 
 // Zero number `column` of a row of qzeros. Where zeros are stored less one, one is added to whole

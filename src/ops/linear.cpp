@@ -87,6 +87,42 @@ class Linears : public torch::autograd::Function<Linears> {
   }
 };
 
+Tensor transposed_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const std::vector<int64_t> sizes = with_last(x, weight.size(1));
+  if (!values_needed()) return torch::zeros(sizes, x.options());
+  Tensor y = torch::empty(sizes, x.options());
+  matmul_nn_into(y.view({-1, y.size(-1)}), rows(x), weight, bias);
+  return y;
+}
+
+class TransposedLinear : public torch::autograd::Function<TransposedLinear> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias) {
+    ctx->save_for_backward({weight.requires_grad() ? x : Tensor(), weight, bias});
+    ctx->saved_data["x_sizes"] = x.requires_grad() ? x.sizes().vec() : std::vector<int64_t>();
+    return transposed_rows(x, weight, bias);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& output_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor y_rows = rows(output_gradients[0]);
+    variable_list gradients(3);
+    if (const auto sizes = ctx->saved_data["x_sizes"].toIntVector(); !sizes.empty()) {
+      gradients[0] = torch::empty(sizes, y_rows.options());
+      matmul_nt_into(gradients[0].view({-1, weight.size(0)}), y_rows, weight);
+    }
+    if (weight.requires_grad()) {
+      gradients[1] = accumulate_gradient(weight, [&](Tensor& target, double beta) {
+        matmul_tn_into(target, rows(x), y_rows, beta);
+      });
+    }
+    if (bias.requires_grad()) gradients[2] = add_up_bias(bias, y_rows);
+    return gradients;
+  }
+};
+
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_float(x, "linear", "x");
   require(x.dim() >= 1, "linear", "x must be [..., in]", describe(x));
@@ -121,6 +157,16 @@ Tensor input_gradient(const std::vector<Tensor>& output_gradients,
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return linears(x, {{weight, bias}})[0];
+}
+
+Tensor transposed_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require_float(x, "transposed_linear", "x");
+  require(x.dim() >= 1, "transposed_linear", "x must be [..., in]", describe(x));
+  require_like(weight, "transposed_linear", "weight", {x.size(-1), -1}, x);
+  require_like(bias, "transposed_linear", "bias", {weight.size(1)}, x);
+  const bool differentiable = x.requires_grad() || weight.requires_grad() || bias.requires_grad();
+  if (!differentiable || !torch::GradMode::is_enabled()) return transposed_rows(x, weight, bias);
+  return TransposedLinear::apply(x, weight, bias);
 }
 
 std::vector<Tensor> linears(const Tensor& x, const std::vector<LinearOperands>& linears) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
 
 namespace sftbench {
 
@@ -53,6 +54,17 @@ int32_t TokenTable::largest_id() const {
   int32_t largest = -1;
   for (const Slot& slot : slots_) largest = std::max(largest, slot.id);
   return largest;
+}
+
+std::unordered_map<int32_t, std::string_view> TokenTable::texts_of(
+    const std::vector<int32_t>& ids) const {
+  const std::unordered_set<int32_t> wanted(ids.begin(), ids.end());
+  std::unordered_map<int32_t, std::string_view> texts;
+  for (const Slot& slot : slots_) {
+    if (slot.id >= 0 && wanted.contains(slot.id))
+      texts[slot.id] = std::string_view(texts_).substr(slot.begin, slot.size_bytes);
+  }
+  return texts;
 }
 
 void MergeTable::reserve(size_t merges) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace sftbench {
@@ -17,6 +18,8 @@ class TokenTable {
   int32_t find(std::string_view text) const;  // -1: not there
   size_t size() const { return count_; }
   int32_t largest_id() const;
+  // The texts of those of `ids` that are here.
+  std::unordered_map<int32_t, std::string_view> texts_of(const std::vector<int32_t>& ids) const;
 
  private:
   struct Slot {

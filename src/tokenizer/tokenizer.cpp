@@ -9,6 +9,7 @@
 #include "sftbench/base/file.h"
 #include "tokenizer/bpe_cache.h"
 #include "tokenizer/config.h"
+#include "tokenizer/decode.h"
 #include "tokenizer/reader.h"
 #include "tokenizer/scanner.h"
 #include "tokenizer/unicode.h"
@@ -202,6 +203,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_t
   std::vector<int32_t> ids;
   encode(text, add_special_tokens, ids);
   return ids;
+}
+
+std::string Tokenizer::decode(const std::vector<int32_t>& ids) const {
+  return sftbench::decode(ids, impl_->parts->model->vocabulary(), impl_->parts->added.by_id());
 }
 
 std::optional<int32_t> Tokenizer::token_id(std::string_view token) const {

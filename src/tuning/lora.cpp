@@ -102,6 +102,20 @@ class LoraAdapter : public Adapter {
   const ForwardPass& pass_;  // of the model that this belongs to
 };
 
+// Those that adapters can go to.
+std::vector<NamedLinearGroup> adaptable_groups(CausalLm& model) {
+  std::vector<NamedLinearGroup> groups = model.linear_groups();
+  std::erase_if(groups, [](const NamedLinearGroup& group) { return !group.takes_adapters; });
+  return groups;
+}
+
+std::vector<NamedLinear> adaptable_linears(CausalLm& model) {
+  std::vector<NamedLinear> linears;
+  for (const NamedLinearGroup& group : adaptable_groups(model))
+    linears.insert(linears.end(), group.linears.begin(), group.linears.end());
+  return linears;
+}
+
 void require_fit(const std::vector<NamedLinear>& all, const LoraOptions& options) {
   std::vector<AdaptedLinear> linears;
   for (const NamedLinear& linear : all)
@@ -123,9 +137,9 @@ class LoraTuning : public Tuning {
   explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {}
 
   std::vector<NamedParameter> apply(CausalLm& model) const override {
-    require_fit(model.linears(), options_);
+    require_fit(adaptable_linears(model), options_);
     const torch::TensorOptions tensors = adapter_options(model);
-    for (const NamedLinearGroup& group : model.linear_groups()) {
+    for (const NamedLinearGroup& group : adaptable_groups(model)) {
       std::vector<LoraAdapter::Member> members = make_members(group, tensors);
       if (members.empty()) continue;
       const uint64_t stream = stream_seed(seed_, "dropout of " + members[0].name);
@@ -150,7 +164,7 @@ class LoraTuning : public Tuning {
                    {"lora_dropout", options_.dropout},
                    {"target_modules", adapted_names(model)},
                    {"bias", "none"},
-                   {"fan_in_fan_out", false},
+                   {"fan_in_fan_out", model.config().transposed_linears},
                    {"init_lora_weights", true},
                    {"use_rslora", options_.rank_stabilized}};
     if (!options_.invocation.empty()) config["alora_invocation_tokens"] = options_.invocation;
@@ -167,7 +181,7 @@ class LoraTuning : public Tuning {
   // what it takes for linears, the router and the experts of a mixture among it.
   std::vector<std::string> adapted_names(CausalLm& model) const {
     std::vector<std::string> adapted, others;
-    for (const NamedLinear& linear : model.linears())
+    for (const NamedLinear& linear : adaptable_linears(model))
       (is_adapted(linear.name) ? adapted : others).push_back(linear.name);
     for (const NamedParameter& parameter : model.parameters()) {
       const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
@@ -176,7 +190,7 @@ class LoraTuning : public Tuning {
     std::vector<std::string> names;
     for (const std::string& target : options_.target_modules) {
       if (target != kAllLinear && !ends_one_of(others, target)) {
-        names.push_back(target);
+        if (!is_in(names, target)) names.push_back(target);
         continue;
       }
       for (const std::string& linear : adapted) {

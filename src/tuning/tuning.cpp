@@ -13,6 +13,7 @@ std::unique_ptr<Tuning> make_tuning(TuningMethod method, const TuningOptions& op
       return make_full_tuning(options);
     case TuningMethod::kGptqLora:  // to LoRA, quantized linears are linears
     case TuningMethod::kLora:
+    case TuningMethod::kQlora:
       return make_lora_tuning(options);
     case TuningMethod::kPrompt:
       return make_prompt_tuning(options);

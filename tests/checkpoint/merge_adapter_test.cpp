@@ -96,6 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
         MergeCase{"bloom-lora_mlp", "training/bloom", "adapters/bloom-lora_mlp/final", 3e-7F},
         MergeCase{"granitemoehybrid-lora_all", "training/granitemoehybrid",
                   "adapters/granitemoehybrid-lora_all/final", 3e-7F},
+        MergeCase{"gpt2", "merged/gpt2", "merged/gpt2-adapter", 3e-7F},
         MergeCase{"mistral-patterns", "training/mistral", "merged/mistral-patterns", 3e-7F},
         MergeCase{"llama-lora_all-bfloat16", "merged/llama-bfloat16",
                   "adapters/llama-lora_all-bfloat16/final", 0.004F}),

@@ -486,6 +486,8 @@ TEST(TemplateTest, FieldsAreNamesBetweenTwoBraces) {
             "b: no such field; found a, b c, n, d.e-f_g, which the template asks for");
   EXPECT_EQ(filled("{{n}}"), "n: the field is a number, which the template asks for");
   EXPECT_THAT(EntryTemplate("{{a}}{{b}}{{a}}").fields(), ElementsAre("a", "b"));
+  EXPECT_FALSE(EntryTemplate("{{a}} { {b} }} {{").has_open_field());
+  EXPECT_TRUE(EntryTemplate("{{a} -> {{b}}").has_open_field());
 }
 
 TEST(TemplateTest, MixedColumnTypesAreNamedWithTheirLine) {

@@ -198,27 +198,18 @@ TEST(ActivatedLora, GoesOnFromItsCheckpointAndFromNoOther) {
 
 // --- what cannot be done -------------------------------------------------------------------------
 
-std::string refusal_of(const TrainingJob& job) {
-  try {
-    prepare_run(job, alone());
-  } catch (const RunError& error) {
-    EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
-    return error.what();
-  }
-  return "no refusal";
-}
-
 TEST(ActivatedLora, IsRefusedOverQuantizedWeightsAndOnImages) {
   TrainingJob job = peft_job(kOfMost);
   job.tuning = TuningMethod::kGptqLora;
-  EXPECT_EQ(
-      refusal_of(job),
-      "lora.invocation_string: peft has no activated LoRA over quantized weights; tuning lora "
-      "works");
+  EXPECT_EQ(refusal_of(job),
+            "UNSUPPORTED: lora.invocation_string: peft has no activated LoRA over quantized "
+            "weights; tuning lora "
+            "works");
   job.tuning = TuningMethod::kLora;
   job.data.image_field = "images";
   EXPECT_EQ(refusal_of(job),
-            "lora.invocation_string: activated LoRA is trained on texts; tuning lora without it "
+            "UNSUPPORTED: lora.invocation_string: activated LoRA is trained on texts; tuning lora "
+            "without it "
             "trains on images");
 }
 

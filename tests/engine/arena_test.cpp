@@ -1,6 +1,8 @@
 #include "engine/arena.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <random>
@@ -112,6 +114,39 @@ TEST(HostMemory, HoldsTheTensorsOfLibtorch) {
   tensor.reset();
   EXPECT_EQ(host_memory_statistics().allocated_bytes, before);
   EXPECT_EQ(torch::empty({0}).numel(), 0);
+}
+
+// Whether the kernel has taken the page of `address`.
+bool is_there(const void* address) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char there = 0;
+  void* begin = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) / page * page);
+  EXPECT_EQ(mincore(begin, page, &there), 0);
+  return (there & 1) != 0;
+}
+
+TEST(HostMemory, PagesThatAreTakenAheadAreThereBeforeTheyAreWritten) {
+#ifdef MADV_POPULATE_WRITE
+  void* const page =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool known = madvise(page, 4096, MADV_POPULATE_WRITE) == 0;
+  munmap(page, 4096);
+  if (!known) GTEST_SKIP() << "the kernel is older than Linux 5.14";
+#endif
+  install_host_memory();
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const int64_t used = host_memory_statistics().arena_bytes;
+  const auto last = [](const torch::Tensor& tensor) {
+    return static_cast<const char*>(tensor.data_ptr()) + tensor.nbytes() - 1;
+  };
+  // No block that was given back is as large.
+  const torch::Tensor first = torch::empty({used + kBytes}, torch::kUInt8);
+  EXPECT_FALSE(is_there(last(first)));
+  { const HostMemoryAhead ahead(host_memory_statistics().arena_bytes + used + 3 * kBytes, 2); }
+  EXPECT_TRUE(is_there(last(first)));
+  const torch::Tensor second = torch::empty({used + 2 * kBytes}, torch::kUInt8);
+  EXPECT_TRUE(is_there(last(second)));
+  const HostMemoryAhead nothing(0, 2);
 }
 
 TEST(HostMemory, FindsTheSamePagesAgain) {

@@ -157,6 +157,9 @@ TEST(EngineEnvironment, NamesTheLibrariesInUse) {
   EXPECT_TRUE(environment["gpus"].is_array());
   for (const char* key : {"onednn", "cuda", "nccl", "driver"})
     EXPECT_TRUE(environment.contains(key));
+  EXPECT_EQ(environment["products"]["float16"], "sftbench");
+  EXPECT_THAT(environment["products"]["float32"].get<std::string>(),
+              testing::MatchesRegex("sftbench|libtorch|oneDNN [0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
 }  // namespace SFTBENCH_FILE

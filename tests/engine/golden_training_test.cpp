@@ -205,7 +205,6 @@ TEST(TrainingEvents, SayWhatWasTrained) {
 
 TEST(TrainingEvents, PhasesFillTheStep) {
   TrainingJob job = job_of(read_json_file(training_folder() + "/llama-float32.json"));
-  job.device.kind = "cpu";
   job.device.threads = 1;
   for (const StepEvent& step : train(job).steps) {
     const StepPhases& phases = step.phases;

@@ -104,6 +104,35 @@ TEST(GptqTraining, ShardsTrainAsOneRankInEveryPrecision) {
   }
 }
 
+// Experts are sharded with their layer, or divided among ranks (fast_moe), whole.
+TEST(GptqTraining, ExpertsTrainOnRanksAsOnOne) {
+  for (const int64_t expert_ranks : {1, 2}) {
+    SCOPED_TRACE(expert_ranks);
+    TrainingJob job = gptq_job();
+    job.model.weights_directory.clear();
+    Json& config = job.model.hf_config;
+    config["model_type"] = "mixtral";
+    config.erase("architectures");
+    config["num_local_experts"] = 4;
+    job.lora.target_modules = {"q_proj", "v_proj"};
+    job.batches = BatchPlan();
+    job.batches.max_steps = kSteps;
+    job.parallel.strategy = Strategy::kFullShard;
+    job.parallel.expert_ranks = expert_ranks;
+    job.device.ranks = 2;
+    job.device.threads = 1;
+    run_ranks({.ranks = 2}, [&](RankGroup& group) {
+      const Outcome several = train_to_the_end(job, group);
+      const Outcome one = train_to_the_end(on_one_rank(job), alone());
+      ASSERT_EQ(several.losses.size(), one.losses.size());
+      for (size_t i = 0; i < one.losses.size(); ++i)
+        EXPECT_NEAR(several.losses[i], one.losses[i], 1e-5 * one.losses[i]) << "step " << i + 1;
+      for (const auto& [name, values] : one.values)
+        EXPECT_LE((several.values.at(name) - values).abs().max().item<double>(), 1e-5) << name;
+    });
+  }
+}
+
 TEST(GptqTraining, CountsTrainedAndFrozenWeightsAsLoraDoes) {
   const Recorder recorder = train(gptq_job(), 1);
   const int64_t layers = 2, rank = 4, H = 64, kv = 32, mlp = 96, vocabulary = 384;
@@ -114,25 +143,16 @@ TEST(GptqTraining, CountsTrainedAndFrozenWeightsAsLoraDoes) {
       vocabulary * H + H + layers * (2 * H + 2 * H * H + 2 * H * kv + 3 * H * mlp) + adapters);
 }
 
-std::string message(const TrainingJob& job) {
-  try {
-    train(job, 1);
-  } catch (const RunError& error) {
-    return std::string(to_string(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
-
 TEST(GptqTraining, QuantizedWeightsAndTuningHaveToFitEachOther) {
   TrainingJob job = gptq_job();
   job.tuning = TuningMethod::kFull;
   EXPECT_EQ(
-      message(job),
+      refusal_of(job),
       "UNSUPPORTED: the weights of llama are quantized (GPTQ), and tuning full trains weights "
       "that are not; gptq-lora works");
   job = job_of(golden_run("llama-float32"));
   job.tuning = TuningMethod::kGptqLora;
-  EXPECT_EQ(message(job),
+  EXPECT_EQ(refusal_of(job),
             "UNSUPPORTED: the weights of llama are not quantized: config.json has no "
             "quantization_config; tuning lora works");
 }

@@ -19,7 +19,7 @@ inline bool is_prompt(const std::string& name) {
 }
 
 inline TrainingJob adapter_job(const std::string& name) {
-  const Json config = read_json_file(adapter_folder(name) + "/initial/adapter_config.json");
+  const Json config = read_json_file(adapter_folder(name) + "/final/adapter_config.json");
   const Json golden = read_json_file(adapter_folder(name) + "/golden.json");
   TrainingJob job = job_of(golden);
   // Padding changes no number (GoldenTraining shows it), and equal shapes need fewer compiled

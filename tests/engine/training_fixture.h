@@ -149,4 +149,14 @@ inline Recorder train(const TrainingJob& job, int64_t stop_after_steps = -1) {
   return recorder;
 }
 
+// "CODE: what the engine says of a job that it does not train".
+inline std::string refusal_of(const TrainingJob& job) {
+  try {
+    train(job, 1);
+  } catch (const RunError& error) {
+    return std::string(to_string(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
 }  // namespace sftbench

@@ -161,10 +161,6 @@ TEST_P(VisionTraining, RefusesWhatItCannotDo) {
   job.data.padding = Padding::kPacked;
   EXPECT_THAT(error_of(job), HasSubstr("padding packed: entries with images stand one in a row"));
   job = job_;
-  job.tuning = TuningMethod::kPrompt;
-  job.prompt.init = "RANDOM";
-  EXPECT_THAT(error_of(job), HasSubstr("prompt tuning on images"));
-  job = job_;
   job.data.image_field = "pictures";
   EXPECT_THAT(error_of(job), AllOf(HasSubstr("pictures"), HasSubstr("no such column"),
                                    HasSubstr("messages, text, images")));
@@ -179,6 +175,37 @@ TEST_P(VisionTraining, RefusesWhatItCannotDo) {
   job.model.weights_directory.clear();
   job.model.tokenizer_directory = training_folder() + "/tokenizer";
   EXPECT_THAT(error_of(job), HasSubstr("reads no images"));
+}
+
+// peft's adapters of q_proj and v_proj, the tower's among them, and its virtual tokens in front of rows with images.
+TEST(VisionAdapters, ReproduceTrainerOverPeftStepByStep) {
+  try {
+    load_parquet_library();
+  } catch (const RunError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  for (const std::string name : {"llava_siglip-lora_qv", "llava_siglip-prompt"}) {
+    SCOPED_TRACE(name);
+    const Json golden = read_json_file(adapter_folder(name) + "/golden.json");
+    TrainingJob job = with_images(adapter_job(name), golden);
+    for (const bool checkpointing : {true, false}) {
+      job.activations.gradient_checkpointing = checkpointing;
+      TrainingRun run = prepare_run(job, alone());
+      if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", run, alone());
+      Recorder recorder;
+      train_steps(run, alone(), {&recorder}, [] { return false; });
+      expect_steps(recorder, golden, 1e-4, 1e-3);
+      TrainingRun theirs = prepare_run(job, alone());
+      load_adapter(adapter_folder(name) + "/final", theirs, alone());
+      const std::vector<NamedParameter> expected = theirs.model->parameters();
+      const std::vector<NamedParameter> found = run.model->parameters();
+      for (size_t i = 0; i < found.size(); ++i) {
+        if (!found[i].tensor->requires_grad()) continue;
+        const double distance = (*found[i].tensor - *expected[i].tensor).norm().item<double>();
+        EXPECT_LE(distance, 2e-3 * expected[i].tensor->norm().item<double>()) << found[i].name;
+      }
+    }
+  }
 }
 
 TEST_P(VisionTraining, TrainsOnTextsAlone) {

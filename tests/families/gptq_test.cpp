@@ -101,6 +101,32 @@ TEST(GptqConfig, TellsAllThatIsWrong) {
             "config.json: quantization_config: found \"gptq\"; expected an object");
 }
 
+// Files of Mixtral list what is quantized: everything but the router.
+TEST(GptqConfig, AListOfModulesHasToBeThatOfAllLinears) {
+  Json config = config_with({{"quant_method", "gptq"}, {"bits", 4}});
+  config["model_type"] = "mixtral";
+  config["num_attention_heads"] = config["num_key_value_heads"] = 2;
+  config["num_local_experts"] = 2;
+  Json& modules = config["quantization_config"]["modules_in_block_to_quantize"];
+  modules = {{"self_attn.k_proj", "self_attn.v_proj", "self_attn.q_proj"},
+             {"self_attn.o_proj"},
+             {"block_sparse_moe.experts.0.w1", "block_sparse_moe.experts.0.w3"},
+             {"block_sparse_moe.experts.1.w1", "block_sparse_moe.experts.1.w3"},
+             {"block_sparse_moe.experts.0.w2", "block_sparse_moe.experts.1.w2"}};
+  EXPECT_EQ(error_of(config), "");
+  modules.erase(4);
+  EXPECT_THAT(error_of(config),
+              testing::AllOf(testing::HasSubstr("quantization_config.modules_in_block_to_quantize: "
+                                                "found [["),
+                             testing::HasSubstr("block_sparse_moe.experts.1.w2")));
+}
+
+TEST(GptqConfig, ExpertsThatAreOneTensorAreRefused) {
+  Json config = config_with({{"quant_method", "gptq"}, {"bits", 4}});
+  config["model_type"] = "granitemoe";
+  EXPECT_THAT(error_of(config), testing::HasSubstr("a mixture of experts quantized in GPTQ"));
+}
+
 TEST(GptqConfig, SizesThatCodesCannotBePackedAlongAreRefused) {
   Json config = config_with({{"quant_method", "gptq"}, {"bits", 4}});
   config["intermediate_size"] = 56;

@@ -1,5 +1,6 @@
 #include "kernels/kernel_test_support.h"
 #include "ops/dequantize_impl.h"
+#include "sftbench/ops/blockwise_quantize.h"
 
 namespace sftbench::ops {
 namespace SFTBENCH_FILE {
@@ -43,6 +44,32 @@ TEST(DequantizeKernel, TakesRangesOfFeatures) {
   dequantize_cuda(actual, weight, {32, 64}, {64, 32});
   const Tensor all = dequantize(weight, torch::kBFloat16);
   EXPECT_TRUE(torch::equal(actual, all.narrow(0, 32, 64).narrow(1, 64, 32)));
+}
+
+// Blocks that begin with a row, and others.
+TEST(Nf4Kernel, EqualsTheCpuInEveryBit) {
+  for (const auto& [out, in] :
+       std::vector<std::pair<int64_t, int64_t>>{{5, 1152}, {9, 81}, {3, 24}}) {
+    Nf4Weight weight = empty_nf4(out, in, true, torch::kCPU);
+    auto generator = at::detail::createCPUGenerator(1);
+    nf4_quantize(torch::randn({out, in}, generator, torch::kFloat32), weight);
+    weight.codes = guarded(weight.codes);
+    const Tensor absmax =
+        guarded(dequantize_blockwise({QuantMap::kSigned8, weight.absmax, weight.nested_absmax},
+                                     weight.absmax.numel()) +
+                weight.nested_offset);
+    for (const auto dtype : kKernelDtypes) {
+      const Tensor expected = dequantize(weight, dtype);
+      for_each_order([&] {
+        Tensor actual = guarded_nan({out, in}, dtype);
+        dequantize_nf4_cuda(actual, weight, absmax, {0, out}, {0, in});
+        EXPECT_TRUE(torch::equal(actual, expected)) << in;
+        Tensor part = guarded_nan({2, 13}, dtype);
+        dequantize_nf4_cuda(part, weight, absmax, {1, 2}, {7, 13});
+        EXPECT_TRUE(torch::equal(part, expected.narrow(0, 1, 2).narrow(1, 7, 13))) << in;
+      });
+    }
+  }
 }
 
 }  // namespace SFTBENCH_FILE

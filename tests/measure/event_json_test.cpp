@@ -72,7 +72,8 @@ TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
       "host_peak_rss_bytes": [],
       "experts": {"count": 2, "per_token": 1, "ranks": 2, "tokens_per_expert": [8.5],
                   "imbalance": [1.5], "worst_imbalance": [1.75], "busiest_share": [0.875],
-                  "rank_imbalance": [1.25], "tokens_by_layer": [[1, 2], [3, 0]]}})");
+                  "rank_imbalance": [1.25], "tokens_by_layer": [[1, 2], [3, 0]]},
+      "generated": [{"prompt": "Q:", "expected": " A", "before": "", "after": " A."}]})");
   json["ranks"][0]["steps"][0]["tokens"] = Json::parse(kTokens);
   const TrainEnd end = train_end_from_json(json);
   EXPECT_EQ(end.ranks.at(0).collectives.at(0).operation, "all_gather");

@@ -9,6 +9,7 @@
 #include "model/gptq_linear.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/checkpoint/safetensors_writer.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -114,6 +115,110 @@ TEST(GptqModel, ComputesInTheDtypeThatItIsToldTo) {
   EXPECT_EQ(rounded.scalar_type(), torch::kBFloat16);
   EXPECT_LE(rms_difference(rounded, expected), 3e-2);  // everything carries 8 bits
 }
+
+// --- experts -------------------------------------------------------------------------------------
+
+Json expert_config(const std::string& family) {
+  return {{"model_type", family},
+          {"vocab_size", 60},
+          {"hidden_size", 64},
+          {"intermediate_size", 96},
+          {"moe_intermediate_size", 96},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 16},
+          {family == "mixtral" ? "num_local_experts" : "num_experts", 5},
+          {"num_experts_per_tok", 2},
+          {"initializer_range", 0.2}};
+}
+
+Json quantized_expert_config(const std::string& family) {
+  Json config = expert_config(family);
+  config["quantization_config"] = {{"quant_method", "gptq"},
+                                   {"bits", 4},
+                                   {"group_size", 32},
+                                   {"desc_act", true},
+                                   {"sym", false}};
+  return config;
+}
+
+// The family's own experts (hugging_face_test.cpp), of the weights that the codes say.
+std::unique_ptr<CausalLm> dense_of(CausalLm& quantized, const std::string& family) {
+  auto dense = make_causal_lm(expert_config(family), torch::kFloat32, test_device());
+  std::map<std::string, torch::Tensor> values;
+  for (const NamedParameter& p : quantized.parameters()) values[p.name] = *p.tensor;
+  for (const NamedLinear& linear : quantized.linears())
+    values[linear.name + ".weight"] = dequantized(linear);
+  for (const NamedParameter& p : dense->parameters()) p.tensor->copy_(values.at(p.name));
+  return dense;
+}
+
+class GptqExperts : public testing::TestWithParam<const char*> {};
+
+TEST_P(GptqExperts, ComputeWhatDenseOnesOfTheDequantizedWeightsDo) {
+  const auto quantized = random_model(quantized_expert_config(GetParam()));
+  const auto dense = dense_of(*quantized, GetParam());
+  // Fewer positions than experts: some have no rows.
+  for (const int64_t length : {2, 31}) {
+    const torch::Tensor ids = (torch::arange(length) * 7 % 60).view({1, -1}).to(test_device());
+    std::vector<torch::Tensor> losses, gradients;
+    for (const auto& model : {quantized.get(), dense.get()}) {
+      model->embedding().set_requires_grad(true).mutable_grad() = torch::Tensor();
+      LayerRunner runner;
+      losses.push_back(model->loss(ids, ids, 1, runner));
+      losses.back().backward();
+      gradients.push_back(model->embedding().grad());
+    }
+    EXPECT_NEAR(losses[0].item<double>(), losses[1].item<double>(),
+                1e-5 * losses[1].item<double>());
+    EXPECT_LE(rms_difference(gradients[0], gradients[1]), 1e-5);
+  }
+}
+
+TEST_P(GptqExperts, CountTheWeightsThatCodesStandFor) {
+  const auto quantized = random_model(quantized_expert_config(GetParam()));
+  const auto dense = random_model(expert_config(GetParam()));
+  int64_t found = 0, expected = 0;
+  for (const NamedParameter& p : quantized->parameters()) found += p.weight_count();
+  for (const NamedParameter& p : dense->parameters()) expected += p.weight_count();
+  EXPECT_EQ(found, expected);
+}
+
+// As AutoGPTQ names them: each expert's linears are quantized, the router is dense.
+TEST(GptqExpertFiles, AreReadUnderTheNamesOfAutoGptq) {
+  const auto saved = random_model(quantized_expert_config("mixtral"));
+  const TemporaryFolder folder;
+  std::vector<TensorHeader> header;
+  for (const NamedParameter& p : saved->parameters()) {
+    const torch::Dtype dtype = p.tensor->scalar_type();
+    header.push_back({.name = p.name,
+                      .dtype = dtype == torch::kInt32     ? StoredDtype::kI32
+                               : dtype == torch::kFloat16 ? StoredDtype::kF16
+                                                          : StoredDtype::kF32,
+                      .shape = p.tensor->sizes().vec()});
+  }
+  SafetensorsWriter writer(folder.path() / "model.safetensors", header);
+  for (const NamedParameter& p : saved->parameters()) {
+    const torch::Tensor on_host = p.tensor->contiguous().cpu();
+    writer.append(on_host.data_ptr(), on_host.nbytes());
+  }
+  writer.finish();
+  const std::string text = read_file(folder.path() / "model.safetensors");
+  const std::string block = "model.layers.1.block_sparse_moe.";
+  for (const char* name : {"gate.weight", "experts.4.w1.qweight", "experts.4.w2.g_idx",
+                           "experts.0.w3.scales", "experts.0.w3.qzeros"})
+    EXPECT_THAT(text, HasSubstr("\"" + block + name + "\""));
+  auto read = make_causal_lm(quantized_expert_config("mixtral"), torch::kFloat32, test_device());
+  load_weights(*read, folder.path().string());
+  const torch::Tensor ids = torch::arange(24, torch::kInt64).view({2, 12}).to(test_device());
+  EXPECT_TRUE(torch::equal(read->logits(ids), saved->logits(ids)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GptqExperts, testing::Values("mixtral", "qwen3_moe"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+// --- files ---------------------------------------------------------------------------------------
 
 std::string error_of(const Json& config, const std::filesystem::path& folder = golden_folder()) {
   const auto model = make_causal_lm(config, torch::kFloat32, test_device());

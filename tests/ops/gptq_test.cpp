@@ -2,33 +2,19 @@
 // linear against float64.
 #include <gmock/gmock.h>
 
-#include <cstring>
 #include <map>
 
 #include "ops/cpu/kernels.h"
 #include "ops/dequantize_impl.h"
 #include "ops/op_test_support.h"
-#include "sftbench/base/file.h"
-#include "sftbench/base/json.h"
 
 namespace sftbench::ops {
 
 namespace SFTBENCH_FILE {
 
-// The module under test knows no safetensors: header length, JSON header, bytes.
 std::map<std::string, Tensor> read_golden() {
-  const MappedFile file(std::string(SFTBENCH_TEST_DATA) + "/gptq/dequantize.safetensors");
-  uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof length);
-  const Json header = Json::parse(file.text().substr(8, length));
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [name, entry] : header.items()) {
-    const auto dtype = entry["dtype"] == "F16" ? torch::kFloat16 : torch::kInt32;
-    Tensor tensor = torch::empty(entry["shape"].get<std::vector<int64_t>>(), dtype);
-    const auto begin = entry["data_offsets"][0].get<size_t>();
-    std::memcpy(tensor.data_ptr(), file.data() + 8 + length + begin, tensor.nbytes());
-    tensors[name] = tensor.to(test_device());
-  }
+  std::map<std::string, Tensor> tensors = golden_tensors("gptq/dequantize.safetensors");
+  for (auto& [name, tensor] : tensors) tensor = tensor.to(test_device());
   return tensors;
 }
 
@@ -164,21 +150,13 @@ TEST(GptqLinear, TilesMakeUpTheWholeProduct) {
 
 TEST(GptqLinear, SaysWhatDoesNotFit) {
   const GptqWeight weight = weight_of("4_64_plain");
-  const auto message = [](const auto& body) {
-    try {
-      body();
-    } catch (const std::invalid_argument& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  EXPECT_THAT(message([&] {
+  EXPECT_THAT(refusal_of([&] {
                 gptq_linear(random_tensor({2, 64}, torch::kFloat32, 1), weight);
               }),
               ::testing::HasSubstr("gptq_linear: x must be [..., 160], got float32 [2, 64]"));
   GptqWeight wrong = weight;
   wrong.bits = 8;
-  EXPECT_THAT(message([&] { dequantize(wrong, torch::kFloat32); }),
+  EXPECT_THAT(refusal_of([&] { dequantize(wrong, torch::kFloat32); }),
               ::testing::HasSubstr("dequantize: qweight must be"));
 }
 

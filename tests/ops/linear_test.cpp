@@ -26,6 +26,33 @@ TEST(Linear, MatchesFloat64ForwardAndBackward) {
   }
 }
 
+TEST(TransposedLinear, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : kCases) {
+      expect_op_matches(
+          "transposed linear",
+          [](const auto& in) { return transposed_linear(in[0], in[1], in[2]); },
+          [](const auto& in) { return torch::linear(in[0], in[1].t(), in[2]); },
+          {random_tensor(c.x_sizes, dtype, 1), random_tensor({c.x_sizes.back(), c.out}, dtype, 2),
+           random_tensor({c.out}, dtype, 3)});
+    }
+  }
+}
+
+TEST(TransposedLinear, AddsToTheGradientsThatAreThere) {
+  const Tensor x = random_tensor({65, 40}, torch::kFloat32, 1);
+  const Tensor weight = leaf(random_tensor({40, 24}, torch::kFloat32, 2)),
+               bias = leaf(random_tensor({24}, torch::kFloat32, 3));
+  const Tensor upstream = random_tensor({65, 24}, torch::kFloat32, 4);
+  const Tensor before = random_tensor({40, 24}, torch::kFloat32, 5);
+  weight.mutable_grad() = before.clone();
+  void* const storage = weight.grad().data_ptr();
+  transposed_linear(x, weight, bias).backward(upstream);
+  const auto wide = [](const Tensor& t) { return t.to(torch::kFloat64); };
+  expect_close("weight", weight.grad(), wide(before) + wide(x).t().mm(wide(upstream)));
+  EXPECT_EQ(weight.grad().data_ptr(), storage);
+}
+
 TEST(Linear, MatchesWithoutBiasForNonContiguousInput) {
   for (const auto dtype : kDtypes) {
     expect_op_matches(

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,21 @@ inline const std::vector<torch::Dtype> kDtypes = {torch::kFloat64, torch::kFloat
 
 // Normal numbers of the dtype on the test device; the same for the same seed, on every device.
 Tensor random_tensor(at::IntArrayRef sizes, torch::Dtype dtype, uint64_t seed);
+
+// The tensors of a safetensors file below tests/reference, on the CPU. The module under test knows no
+// such files.
+std::map<std::string, Tensor> golden_tensors(const std::string& file);
+
+// What an operator says of arguments that do not fit.
+template <class Body>
+std::string refusal_of(const Body& body) {
+  try {
+    body();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no error";
+}
 
 // A leaf that requires a gradient: a copy of `tensor` in `dtype`.
 Tensor leaf(const Tensor& tensor, torch::Dtype dtype);

@@ -1,6 +1,10 @@
 #include "ops/op_test_support.h"
 
 #include <cmath>
+#include <cstring>
+
+#include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
 
 namespace sftbench::ops {
 
@@ -8,6 +12,29 @@ Tensor random_tensor(at::IntArrayRef sizes, torch::Dtype dtype, uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   return at::normal(0.0, 1.0, sizes, generator, torch::TensorOptions(torch::kFloat64))
       .to(test_device(), dtype);
+}
+
+// Header length, JSON header, bytes.
+std::map<std::string, Tensor> golden_tensors(const std::string& file) {
+  const std::map<std::string, torch::Dtype> dtypes = {{"F32", torch::kFloat32},
+                                                      {"BF16", torch::kBFloat16},
+                                                      {"F16", torch::kFloat16},
+                                                      {"I32", torch::kInt32},
+                                                      {"U8", torch::kUInt8}};
+  const MappedFile bytes(std::string(SFTBENCH_TEST_DATA) + "/" + file);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  const Json header = Json::parse(bytes.text().substr(8, length));
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    Tensor tensor = torch::empty(entry["shape"].get<std::vector<int64_t>>(),
+                                 dtypes.at(entry["dtype"].get<std::string>()));
+    const auto begin = entry["data_offsets"][0].get<size_t>();
+    std::memcpy(tensor.data_ptr(), bytes.data() + 8 + length + begin, tensor.nbytes());
+    tensors[name] = tensor;
+  }
+  return tensors;
 }
 
 Tensor leaf(const Tensor& tensor, torch::Dtype dtype) {

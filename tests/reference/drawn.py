@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import (Cohere2Config, Cohere2ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, GemmaConfig, GemmaForCausalLM, GPTNeoXConfig, GPTNeoXForCausalLM, Olmo2Config,
+                          Gemma3TextConfig, GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig,
                           Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig, StableLmForCausalLM,
                           Starcoder2Config, Starcoder2ForCausalLM)
@@ -190,6 +190,13 @@ CASES = {
         **ODD, "hidden_size": 24, "sliding_window": 5, "tie_word_embeddings": True, "pad_token_id": 0,
         "original_max_position_embeddings": 8, "rope_parameters": rope(
             "longrope", partial_rotary_factor=0.75, short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 2.5, 6.0])}), 13, {}),
+
+    "gpt2_plain": (GPT2LMHeadModel, GPT2Config(
+        **TOKENS, n_embd=16, n_layer=2, n_head=4, n_positions=64), 14, {}),
+    "gpt2_odd_sizes": (GPT2LMHeadModel, GPT2Config(**{
+        **TOKENS, "vocab_size": 41, "n_embd": 18, "n_inner": 13, "n_layer": 3, "n_head": 3, "n_positions": 13,
+        "activation_function": "gelu", "scale_attn_weights": False, "layer_norm_epsilon": 1e-3,
+        "tie_word_embeddings": False}), 13, {}),
 
     "gpt_neox_plain": (GPTNeoXForCausalLM, GPTNeoXConfig(
         **{**TOKENS, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}), 14, {}),

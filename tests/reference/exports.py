@@ -36,11 +36,10 @@ CASES = {
              "--set", "model_max_length=512", "--set", "distributed_backend=DDP",
              "--set", 'fast_kernels=["True","True","True"]', "--learning-rate", "2e-5",
              "--set", "optim=adafactor", "--set", "max_steps=30"],
+    "qlora": ["--method", "qlora", *GPUS, *TEXT, "--set", "number_gpus=1", "--set", "batch_size=4",
+              "--set", "model_max_length=1024", "--lora-r", "16", "--set", "bf16=true",
+              "--set", 'fast_kernels=["True","True","True"]'],
 }
-# Over 4-bit weights of bitsandbytes, which sftbench predicts: --dry-run is that of GPTQ, in bfloat16 instead.
-QLORA = ["--method", "qlora", *GPUS, *TEXT, "--set", "number_gpus=1", "--set", "batch_size=4",
-         "--set", "model_max_length=1024", "--lora-r", "16"]
-CASES["qlora"] = QLORA
 # Of a run on processors.
 TRAINED = ["--model", "model", "--experiment", "full", "--set", "number_gpus=0", "--set", "torch_dtype=float32", "--set", "batch_size=2",
            "--set", "model_max_length=64", "--set", "max_steps=2", "--set", "gradient_accumulation_steps=1",
@@ -172,11 +171,8 @@ def main():
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
             write_data(root)
-            trained = ["gptq-lora" if word == "qlora" else word for word in arguments]
-            job = json.loads(subprocess.run([sftbench, "run", *trained, "--weights", "random", "--dry-run"], cwd=root,
+            job = json.loads(subprocess.run([sftbench, "run", *arguments, "--weights", "random", "--dry-run"], cwd=root,
                                             capture_output=True, text=True, check=True).stdout)
-            if case == "qlora":
-                job["precision"]["torch_dtype"] = "bfloat16"
             folder = export(sftbench, program, arguments, root)
             check_launch(folder)
             read, own = PARSERS[program](folder)
@@ -186,7 +182,7 @@ def main():
                 assert found == value, (program, case, key, found, value)
             assert own["length"] == job["data"]["model_max_length"], own
             assert own["dtype"] == job["precision"]["torch_dtype"], own
-            assert own["rank"] == (job["lora"]["rank"] if job["tuning"] in ("lora", "gptq-lora") else None), own
+            assert own["rank"] == (job["lora"]["rank"] if job["tuning"] in ("lora", "qlora") else None), own
             golden = {"arguments": arguments, "read by": f"{program} {version}",
                       "files": {file.name: file.read_text().replace(name, "@")
                                 for file in sorted(folder.iterdir()) if file.is_file()}}

@@ -168,6 +168,11 @@ def train(base, folder):
             if "lora_B" in name:
                 parameter.normal_(0, 0.05)
     save(model, folder / "initial")
+    write_golden(model, folder / "golden.json")
+
+
+def write_golden(model, path, **made_with):
+    """What Trainer logs over ten steps of the texts of training.py."""
     tokenizer = AutoTokenizer.from_pretrained(TRAINING / "tokenizer")
     texts = [json.loads(line)["output"] for line in (TRAINING / "dataset.jsonl").read_text().splitlines()]
     recorder = Recorder()
@@ -180,8 +185,8 @@ def train(base, folder):
     golden = {"model": "llama", "torch_dtype": "float32", "autocast": "no", "settings": LORA_SETTINGS,
               "model_max_length": MAX_LENGTH, "steps": recorder.steps,
               "made_with": {"peft": peft.__version__, "transformers": transformers.__version__,
-                            "torch": torch.__version__}}
-    (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
+                            "torch": torch.__version__, **made_with}}
+    path.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 def main():

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (AutoModelForCausalLM, BloomConfig, Cohere2Config, Gemma2Config, Gemma3TextConfig, GPTBigCodeConfig,
+from transformers import (AutoModelForCausalLM, BloomConfig, Cohere2Config, Gemma2Config, Gemma3TextConfig, GPT2Config, GPTBigCodeConfig,
                           GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
                           GraniteMoeSharedConfig, LlamaConfig, MistralConfig, MixtralConfig, Olmo2Config, Phi3Config,
                           PreTrainedTokenizerFast, Qwen2Config, Qwen2MoeConfig, Qwen3Config, Qwen3MoeConfig, SmolLM3Config, StableLmConfig, Starcoder2Config,
@@ -85,6 +85,8 @@ DRAWN_CONFIGS = {
         rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.25, 1.5], long_factor=[1.5, 2.5, 6.0])),
     "gpt_neox": GPTNeoXConfig(**{key: value for key, value in DRAWN.items() if key != "num_key_value_heads"}, rope_parameters=dict(
         rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.7)),
+    "gpt2": GPT2Config(**{**GPT, "initializer_range": 0.125}, n_positions=64, n_embd=24, n_layer=2, n_head=4, attn_pdrop=0.0,
+                       embd_pdrop=0.0, resid_pdrop=0.0),
     "gemma2": Gemma2Config(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, attn_logit_softcapping=3.0,
                            final_logit_softcapping=6.0),
     "gemma3": Gemma3TextConfig(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, sliding_window_pattern=2),

@@ -4,7 +4,8 @@
 Writes into training/: llava_*/ (checkpoint, tokenizer, image processor), vision.parquet, and per case what Trainer logged, as
 training.py does. Entries go through a LlavaNextProcessor and the masks of fms-hf-tuning's VisionDataCollator.
 
-usage: PYTHONPATH=<folder of pyarrow> python3 tests/reference/vision_training.py [adapters]      adapters: LoRA alone, into adapters/
+usage: PYTHONPATH=<folder of pyarrow> python3 tests/reference/vision_training.py [adapters]
+adapters: LoRA and prompt tuning by peft alone, into adapters/. Of the latter, the prompt that training ends with, and no prompt before.
 Made with transformers 5.23, torch 2.15, Pillow 13.0, pyarrow 26.0.
 """
 import io
@@ -24,7 +25,7 @@ from transformers import (LlavaNextConfig, LlavaNextForConditionalGeneration, Ll
                           TrainingArguments)
 
 from adapters import FOLDER as ADAPTERS
-from adapters import LORA_SETTINGS, lora, save
+from adapters import LORA_SETTINGS, PROMPT_SETTINGS, lora, prompt, save
 from training import FOLDER, SETTINGS, SMALL, Recorder
 from vision_data import LLAVA_MISTRAL, encoded, picture
 from vision_models import CLIP, SIGLIP, image_processor, randomise
@@ -119,30 +120,38 @@ def read_processor(name):
     return make_processor(CASES[name][0], FOLDER / name)
 
 
-def train_adapter(name, entries):
-    """LoRA by peft on q_proj and v_proj, those of the tower among them; files as adapters.py writes them."""
-    folder = ADAPTERS / f"{name}-lora_qv"
+def train_adapter(name, kind, config, settings, entries):
+    """By peft; files as adapters.py writes them."""
+    folder = ADAPTERS / f"{name}-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     torch.manual_seed(5)
     base = LlavaNextForConditionalGeneration.from_pretrained(FOLDER / name, dtype=torch.float32)
-    model = get_peft_model(base, lora(["q_proj", "v_proj"]))
+    model = get_peft_model(base, config)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
             if "lora_B" in parameter_name:
                 parameter.normal_(0, 0.05)
-    save(model, folder / "initial")
-    steps = train(model, entries, make_collator(read_processor(name), CASES[name][1]), LORA_SETTINGS)
+    if "lora" in kind:
+        save(model, folder / "initial")
+    steps = train(model, entries, make_collator(read_processor(name), CASES[name][1]), settings)
     save(model, folder / "final")
-    golden = {"model": name, "torch_dtype": "float32", "autocast": "no", "settings": LORA_SETTINGS, "column": CASES[name][1],
+    golden = {"model": name, "torch_dtype": "float32", "autocast": "no", "settings": settings, "column": CASES[name][1],
               "model_max_length": MAX_LENGTH, "steps": steps,
               "made_with": {"peft": peft.__version__, "transformers": transformers.__version__, "torch": torch.__version__}}
     (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
     print(folder.name, [round(step["loss"], 4) for step in steps])
 
 
+def train_adapters(entries):
+    # On q_proj and v_proj, those of the tower among them.
+    train_adapter("llava_siglip", "lora_qv", lora(["q_proj", "v_proj"]), LORA_SETTINGS, entries)
+    # peft finds the places of images by the embedding of the placeholder.
+    train_adapter("llava_siglip", "prompt", prompt("TEXT"), PROMPT_SETTINGS, entries)
+
+
 def main():
     if sys.argv[1:] == ["adapters"]:
-        return train_adapter("llava_siglip", list(rows()))
+        return train_adapters(list(rows()))
     entries = list(rows())
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(entries), FOLDER / "vision.parquet", row_group_size=10)
     for name, (model_config, column) in CASES.items():

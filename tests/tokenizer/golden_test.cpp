@@ -51,18 +51,45 @@ void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
   EXPECT_EQ(wrong, 0U) << name;
 }
 
+Tokenizer trained(const std::string& name) {
+  const std::string path = golden_path(name + ".json");
+  return Tokenizer::from_json(read_file(path), path);
+}
+
 class TrainedTokenizer : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TrainedTokenizer, GivesTheIdsOfHuggingFace) {
-  const std::string name = GetParam();
-  const std::string path = golden_path(name + ".json");
-  expect_golden(Tokenizer::from_json(read_file(path), path), name);
+  expect_golden(trained(GetParam()), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TrainedTokenizer,
                          ::testing::Values("gpt2", "llama3", "smollm2", "granite", "qwen2", "bloom",
                                            "o200k", "llama2", "mistral", "mixed", "whitespace"),
                          [](const auto& family) { return std::string(family.param); });
+
+// Ids are those of Hugging Face, so that the text they stand for is the one that was encoded.
+TEST(TokenizerText, IsTheOneThatWasEncoded) {
+  for (const char* name : {"gpt2", "llama3", "bloom", "smollm2"}) {
+    const Tokenizer tokenizer = trained(name);
+    for (const char* text :
+         {"", "a b  c\n\n\td", " Ünïcode 中文 🙂 e\xCC\x81", "12345 != <|endoftext|>"})
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, false)), text) << name;
+  }
+  // SentencePiece's begin with a space, and characters without a token are bytes.
+  const Tokenizer tokenizer = trained("llama2");
+  for (const char* text : {"a b  c\n\n\td", "Ünïcode 中文 🙂 e\xCC\x81"})
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, false)), std::string(" ") + text);
+}
+
+TEST(TokenizerText, OfHalfACharacterAndOfNoTokenIsHarmless) {
+  const Tokenizer tokenizer = trained("gpt2");
+  std::vector<int32_t> ids = tokenizer.encode("中", false);
+  ASSERT_GT(ids.size(), 1U);
+  ids.pop_back();
+  ids.push_back(-1);
+  ids.push_back(2'000'000'000);
+  EXPECT_EQ(tokenizer.decode(ids), "\xEF\xBF\xBD");
+}
 
 // Steps around the model that no trained family has together.
 TEST(TokenizerVariants, GiveTheIdsOfHuggingFace) {

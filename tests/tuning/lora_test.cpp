@@ -100,6 +100,15 @@ TEST(LoraTuning, AllLinearIsEveryLinearOfTheLayers) {
   EXPECT_EQ(apply_lora(*model, lora_options({"all-linear"})).size(), 2 * linears);
 }
 
+TEST(LoraTuning, ATargetThatIsNamedTwiceIsSavedOnce) {
+  const auto model = small_model();
+  const TuningOptions options = lora_options({"all-linear", "q_proj", "mlp.up_proj"});
+  apply_lora(*model, options);
+  const Json names =
+      make_tuning(TuningMethod::kLora, options)->peft_config(*model)["target_modules"];
+  EXPECT_EQ(std::set<Json>(names.begin(), names.end()).size(), names.size()) << names;
+}
+
 TEST(LoraTuning, TargetsAreWholeNamesOrEnds) {
   const auto model = small_model();
   const auto trained =

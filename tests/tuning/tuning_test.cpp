@@ -25,9 +25,10 @@ TEST(Tuning, UnknownMethodOffersTheNearest) {
     FAIL() << "no error";
   } catch (const RunError& error) {
     EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
-    EXPECT_STREQ(error.what(),
-                 "tuning method 'ful' is not implemented; there are full, gptq-lora, lora, pt; did "
-                 "you mean 'full'?");
+    EXPECT_STREQ(
+        error.what(),
+        "tuning method 'ful' is not implemented; there are full, gptq-lora, lora, pt, qlora; did "
+        "you mean 'full'?");
   }
 }
 

@@ -21,6 +21,9 @@ class EntryTemplate {
   // Names of the fields that it asks for, each once.
   const std::vector<std::string>& fields() const { return fields_; }
 
+  // Whether "{{" stands before what could be a name, and nothing closes it: "{{input}".
+  bool has_open_field() const;
+
   // The text of an entry; of a form with a name its prompt, and the response to it. False and `error` (its message) where a
   // field is missing or no text.
   bool fill(const Json& entry, std::string& text, std::string& response, Diagnostic& error) const;

@@ -28,7 +28,7 @@ struct Family {
   const char* architecture;  // "GraniteForCausalLM"
   const char* layer_class;   // that FSDP wraps: "GraniteDecoderLayer"; "": that of the text model
   ModelNames names;
-  // Fills everything but `family` and `gptq`. Findings stay in the fields.
+  // Fills everything but `family`, `gptq` and `nf4`. Findings stay in the fields.
   void (*read)(ConfigFields& fields, ModelConfig& config);
   ModelShape (*shape)(const ModelConfig& config);
   // The name here of a tensor that checkpoints have had under several; null: they never had.

@@ -10,6 +10,7 @@
 
 #include "sftbench/base/json.h"
 #include "sftbench/families/gptq.h"
+#include "sftbench/families/nf4.h"
 #include "sftbench/families/vision_config.h"
 
 namespace sftbench {
@@ -202,6 +203,7 @@ struct ModelConfig {
   AttentionConfig attention;
   MlpConfig mlp;
   bool mlp_bias = false;
+  bool transposed_linears = false;  // weights of the layers' linears are [in, out] (GPT-2's Conv1D)
   Activation activation = Activation::kSilu;
   double embedding_dropout = 0.0;     // shares that training drops: behind the embedding,
   double residual_dropout = 0.0;      // and of what a branch adds to the residual stream
@@ -239,7 +241,9 @@ struct ModelConfig {
 
   std::optional<VisionConfig> vision;  // of a model that reads images; all else is its text model
 
-  std::optional<GptqConfig> gptq;  // how the linears of the layers are quantized, if they are
+  // How the linears of the layers are quantized: at most one of these.
+  std::optional<GptqConfig> gptq;
+  std::optional<Nf4Config> nf4;
 
   // The embedding's padding row: starts as zero and gets no gradient through the embedding.
   std::optional<int64_t> pad_token_id;

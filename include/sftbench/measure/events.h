@@ -64,8 +64,8 @@ struct TrainBegin {
   Json data = Json::object();
 };
 
-// Where a step's seconds went, by the clock of the host: of CPUs, which do one thing after the other. A GPU runs behind its
-// host. What is left to the whole step is the reduction of the loss, waiting for other ranks behind the update, and notes.
+// Where a step's seconds went, by the clock of the host, or, on a GPU, which runs behind its host, by events of its stream. What
+// is left to the whole step is the reduction of the loss, waiting for other ranks behind the update, and notes.
 struct StepPhases {
   double data_s = -1;     // until the first micro-batch is there; -1: not measured
   double forward_s = -1;  // of all micro-batches
@@ -188,6 +188,15 @@ struct MemoryPeak {
   std::vector<std::pair<std::string, int64_t>> held;  // bytes, by the place that allocated them
 };
 
+// What the model wrote behind the beginning of a held-out entry: greedy decoding.
+struct GeneratedText {
+  std::string
+      prompt;  // the entry up to its first position that bears loss; its first half where all bear loss
+  std::string expected;  // what follows in the entry
+  std::string before;    // by the model before the first step of this run
+  std::string after;     // by the trained model
+};
+
 struct TrainEnd {
   int64_t steps = 0;       // that were done, those before a resumption not counted
   int64_t best_step = -1;  // of the least evaluation loss; -1: nothing was evaluated
@@ -200,6 +209,7 @@ struct TrainEnd {
   std::vector<int64_t> host_peak_rss_bytes;  // per rank
   ExpertLoad experts;
   MemoryPeak memory_peak;  // where an observer wants it, and of GPUs
+  std::vector<GeneratedText> generated;
 };
 
 class TrainObserver {

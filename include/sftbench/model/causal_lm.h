@@ -18,6 +18,7 @@
 #include "sftbench/base/work_count.h"
 #include "sftbench/families/family.h"
 #include "sftbench/model/context_group.h"
+#include "sftbench/model/decoding_state.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/kernel_choice.h"
@@ -67,9 +68,14 @@ struct TokenRows {
   // What this rank has of rows that several ranks divide; null: rows are whole. All of the above are of the part but
   // `packed`, which is the whole row's.
   std::shared_ptr<const ContextPart> part;
+  // Of the positions that stand before these and were computed earlier; null: rows are whole. Without packed rows.
+  std::shared_ptr<DecodingState> state;
 
-  // Of whole rows.
-  int64_t row_length() const { return part ? part->layout.row_length() : input_ids.size(1); }
+  int64_t positions_before() const { return state ? state->length() : 0; }
+  // Of the whole row, of which a model computes so many positions.
+  int64_t row_length(int64_t positions) const {
+    return part ? part->layout.row_length() : positions_before() + positions;
+  }
 };
 
 // Which forward pass runs, and how. A layer that is recomputed in the backward pass finds the number of the forward pass
@@ -127,6 +133,9 @@ class CausalLm {
 
   // -> logits [B, S, V]; for tests and small inputs: holds all of them.
   torch::Tensor logits(const TokenRows& rows);
+
+  // -> [B] int64: the likeliest token behind each row. Without dropout and without a graph; counts as no pass.
+  torch::Tensor likeliest_next(const TokenRows& rows, LayerRunner& runner);
 
   // What passes read beside parameters and rows, and may make anew for longer rows: who repeats recorded work of a pass
   // holds them.
@@ -193,6 +202,7 @@ class CausalLm {
  private:
   LossParts loss_parts(const TokenRows& rows, const torch::Tensor& labels,
                        const ops::LossDenominator& denominator, LayerRunner& runner);
+  torch::Tensor logits_of(torch::Tensor hidden) const;
 
   ModelConfig config_;
   ops::KernelChoice kernels_;

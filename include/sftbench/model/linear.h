@@ -37,12 +37,12 @@ struct NamedParameter {
   int64_t first_expert = 0;
   int64_t experts = 0;
 
+  bool packed = false;         // codes of quantized weights, or what belongs to them
   double stddev = 0;           // of a normal start, where it is not initializer_range
   bool unused = false;         // no loss depends on it: it gets no gradient, and nothing updates it
   bool of_layer_norm = false;  // torch.nn.LayerNorm's, which Trainer tells by class
 
   int64_t weight_count() const { return weights < 0 ? tensor->numel() : weights; }
-  bool is_packed() const { return weights >= 0 && experts == 0; }
 };
 
 class Linear {
@@ -127,6 +127,7 @@ class LinearGroup {
 struct NamedLinearGroup {
   LinearGroup* group;
   std::vector<NamedLinear> linears;
+  bool takes_adapters = true;  // not those of quantized experts
 };
 
 }  // namespace sftbench

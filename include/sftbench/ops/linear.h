@@ -16,6 +16,10 @@ namespace sftbench::ops {
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight,
                      const torch::Tensor& bias = {});
 
+// y = x W + b of a weight [in, out], as GPT-2 stores it, and a bias [out]. Otherwise as linear().
+torch::Tensor transposed_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                                const torch::Tensor& bias);
+
 // weight, and bias or undefined, of a linear.
 struct LinearOperands {
   torch::Tensor weight, bias;

@@ -3,7 +3,7 @@
 // Supported: model BPE (with byte_fallback, ignore_merges, fuse_unk, dropout null); the normalizers,
 // pre-tokenizers and post-processors that Llama, Mistral, GPT-2, Llama 3, Granite, SmolLM2, Bloom tokenizers
 // use; added and special tokens; truncation. Anything else is an InputError naming the component. Not read:
-// the decoder (no text is made from ids) and padding (batches pad).
+// the decoder (text is made from ids as the pre-tokenizer and the vocabulary say) and padding (batches pad).
 // Source: huggingface/tokenizers (the behavior of `Tokenizer.encode`).
 #pragma once
 
@@ -47,6 +47,10 @@ class Tokenizer {
   // Not safe for concurrent calls on one object (it caches pre-tokens); copies are made by clone().
   void encode(std::string_view text, bool add_special_tokens, std::vector<int32_t>& ids) const;
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens = true) const;
+
+  // The text of `ids`, special tokens as they are written. Where words begin with U+2581 (SentencePiece), it begins
+  // with the space that transformers strips. Bytes that are no UTF-8 become U+FFFD; ids without a token, nothing.
+  std::string decode(const std::vector<int32_t>& ids) const;
 
   // A second tokenizer that shares the vocabulary and has a cache of its own, for another thread.
   Tokenizer clone() const;

@@ -58,4 +58,21 @@ void dequantize_aten(Tensor& target, const GptqWeight& weight, FeatureRange in, 
   target.copy_(scales * steps);
 }
 
+void dequantize_nf4_aten(Tensor& target, const Nf4Weight& weight, const Tensor& absmax,
+                         FeatureRange out, FeatureRange in) {
+  const Tensor places =
+      ((torch::arange(out.count, absmax.options().dtype(torch::kInt64)) + out.begin) * weight.in)
+          .unsqueeze(1) +
+      torch::arange(in.begin, in.begin + in.count, absmax.options().dtype(torch::kInt64));
+  const Tensor pairs = weight.codes.index_select(0, places.view(-1).div(2, "floor"))
+                           .view_as(places)
+                           .to(torch::kInt64);
+  const Tensor codes =
+      torch::where(places.remainder(2) == 0, pairs.bitwise_right_shift(4), pairs.bitwise_and(15));
+  const Tensor values =
+      torch::tensor(at::ArrayRef<float>(kNf4Values.data(), kNf4Values.size()), absmax.options());
+  const Tensor scales = absmax.index_select(0, places.view(-1).div(kNf4Block, "floor"));
+  target.copy_((values.index_select(0, codes.view(-1)) * scales).view_as(places));
+}
+
 }  // namespace sftbench::ops

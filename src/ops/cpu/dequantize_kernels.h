@@ -101,8 +101,55 @@ void dequantize_tile_of_4_bits(const DequantizeTile& tile) {
         nullptr, nullptr, nullptr, dequantize_tile<8, T>                                          \
   }
 
+// --- NF4 -----------------------------------------------------------------------------------------
+
+// The values of the kLanes codes that begin at codes[0], the upper half of a byte first.
+#if defined(SFTBENCH_HAS_AVX512)
+SFTBENCH_INLINE __m128i codes_in_order(const uint8_t* codes) {
+  const __m128i pairs = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+  const __m128i nibble = _mm_set1_epi8(15);
+  return _mm_unpacklo_epi8(_mm_and_si128(_mm_srli_epi16(pairs, 4), nibble),
+                           _mm_and_si128(pairs, nibble));
+}
+SFTBENCH_INLINE F nf4_values(const uint8_t* codes, const float* table) {
+  // GCC 12 takes the forms without a mask for uses of what is not initialized.
+  constexpr __mmask16 kAll = 0xffff;
+  return (F)_mm512_maskz_permutexvar_ps(
+      kAll, _mm512_maskz_cvtepu8_epi32(kAll, codes_in_order(codes)), _mm512_loadu_ps(table));
+}
+#elif defined(SFTBENCH_HAS_AVX2)
+SFTBENCH_INLINE F nf4_values(const uint8_t* codes, const float* table) {
+  int32_t four;
+  __builtin_memcpy(&four, codes, sizeof four);
+  const __m128i pairs = _mm_cvtsi32_si128(four), nibble = _mm_set1_epi8(15);
+  const __m256i code = _mm256_cvtepu8_epi32(_mm_unpacklo_epi8(
+      _mm_and_si128(_mm_srli_epi16(pairs, 4), nibble), _mm_and_si128(pairs, nibble)));
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), code);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), code);
+  return (F)_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
+}
+#else
+SFTBENCH_INLINE F nf4_values(const uint8_t* codes, const float* table) {
+  return F{table[codes[0] >> 4], table[codes[0] & 15], table[codes[1] >> 4], table[codes[1] & 15]};
+}
+#endif
+
+template <class T>
+void dequantize_nf4(const Nf4Blocks& blocks) {
+  constexpr int64_t kBlock = 64;
+  const float* table = blocks.values;
+  T* out = static_cast<T*>(blocks.out);
+  for (int64_t block = 0; block < blocks.count; ++block) {
+    const F absmax = splat(blocks.absmax[block]);
+    const uint8_t* codes = blocks.codes + block * kBlock / 2;
+    for (int64_t i = 0; i < kBlock; i += kLanes)
+      put(out + block * kBlock + i, nf4_values(codes + i / 2, table) * absmax);
+  }
+}
+
 extern const DequantizeKernels kDequantizeKernels;
 const DequantizeKernels kDequantizeKernels = {
-    {SFTBENCH_LOOPS(float), SFTBENCH_LOOPS(BFloat16), SFTBENCH_LOOPS(Float16)}};
+    {SFTBENCH_LOOPS(float), SFTBENCH_LOOPS(BFloat16), SFTBENCH_LOOPS(Float16)},
+    {dequantize_nf4<float>, dequantize_nf4<BFloat16>, dequantize_nf4<Float16>}};
 
 }  // namespace sftbench::ops::SFTBENCH_ISA

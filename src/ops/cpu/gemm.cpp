@@ -235,6 +235,11 @@ torch::Dtype product_dtype(torch::Dtype dtype, const torch::Device& device) {
   return device.is_cpu() && cpu_multiplies(dtype) ? torch::kFloat32 : dtype;
 }
 
+std::string product_library(torch::Dtype dtype) {
+  if (cpu_multiplies(dtype)) return "sftbench";
+  return onednn_multiplies(dtype) ? "oneDNN " + onednn_version() : "libtorch";
+}
+
 void cpu_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {
   if (at::in_parallel_region()) {  // a team of its own: the loops would be shared with the callers'
     Product product(out, a, b, bias, beta, 1);

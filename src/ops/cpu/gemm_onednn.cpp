@@ -172,6 +172,12 @@ bool onednn_multiplies(torch::Dtype dtype) {
   }
 }
 
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
+}
+
 void onednn_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                      double beta) {
   if (!at::in_parallel_region()) return multiply_compiled(out, a, b, bias, beta);
@@ -184,6 +190,10 @@ void onednn_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor
 
 bool onednn_multiplies(torch::Dtype) {
   return false;
+}
+
+std::string onednn_version() {
+  return {};
 }
 
 void onednn_multiply(Tensor&, const Tensor&, const Tensor&, const Tensor&, double) {

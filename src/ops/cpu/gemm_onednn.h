@@ -6,6 +6,8 @@
 
 #include <torch/types.h>
 
+#include <string>
+
 namespace sftbench::ops {
 
 // Whether this build calls oneDNN.
@@ -18,6 +20,9 @@ constexpr bool kCallsOneDnn = false;
 // True where onednn_multiply takes matrices of this dtype on a CPU, and the instruction set that
 // oneDNN may use has products of it.
 bool onednn_multiplies(torch::Dtype dtype);
+
+// "2.6.3", of the library that is loaded. Empty where this build calls none.
+std::string onednn_version();
 
 // out = a b + bias + beta * out with beta 0 or 1, rounded once. a [M, K], b [K, N], out [M, N]
 // of a's dtype or float32; each row-major or a transposed view of such; bias [N] or undefined.

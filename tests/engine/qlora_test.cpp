@@ -1,0 +1,103 @@
+// QLoRA through the engine: Trainer over peft and bitsandbytes (tests/reference/nf4.py) step by step, and
+// over shards.
+#include <gtest/gtest.h>
+
+#include "engine/peft_adapter.h"
+#include "engine/ranks_fixture.h"
+#include "engine/train_steps.h"
+#include "engine/training_fixture.h"
+#include "parallel/rank_processes.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
+#include "sftbench/families/nf4.h"
+
+namespace sftbench {
+namespace SFTBENCH_FILE {
+
+Json golden_of_bitsandbytes() {
+  return read_json_file(std::string(SFTBENCH_TEST_DATA) + "/nf4/golden.json");
+}
+
+std::string initial_adapters() {
+  return std::string(SFTBENCH_TEST_DATA) + "/adapters/llama-lora_all/initial";
+}
+
+TrainingJob qlora_job() {
+  TrainingJob job = job_of(golden_of_bitsandbytes());
+  job.tuning = TuningMethod::kQlora;
+  job.model.hf_config["quantization_config"] = to_json(Nf4Config());
+  const Json config = read_json_file(initial_adapters() + "/adapter_config.json");
+  job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"], config["target_modules"]};
+  return job;
+}
+
+TEST(QloraTraining, ReproducesPeftOverBitsandbytes) {
+  const Json expected = golden_of_bitsandbytes()["steps"];
+  for (const bool checkpointing : {false, true}) {
+    TrainingJob job = qlora_job();
+    job.activations.gradient_checkpointing = checkpointing;
+    Recorder recorder;
+    TrainingRun run = prepare_run(job, alone());
+    load_adapter(initial_adapters(), run, alone());
+    train_steps(run, alone(), {&recorder}, [] { return false; });
+    ASSERT_EQ(recorder.steps.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double loss = expected[i]["loss"], norm = expected[i]["grad_norm"];
+      EXPECT_NEAR(recorder.steps[i].loss, loss, 1e-5 * loss) << "step " << i + 1;
+      EXPECT_NEAR(recorder.steps[i].grad_norm, norm, 1e-4 * norm) << "step " << i + 1;
+    }
+  }
+}
+
+TEST(QloraTraining, SingleQuantizationGivesOtherWeights) {
+  TrainingJob job = qlora_job();
+  const double twice = train(job, 1).steps.at(0).loss;
+  job.model.hf_config["quantization_config"] = to_json(Nf4Config{.double_quantized = false});
+  const double once = train(job, 1).steps.at(0).loss;
+  job.tuning = TuningMethod::kLora;
+  job.model.hf_config.erase("quantization_config");
+  const double dense = train(job, 1).steps.at(0).loss;
+  EXPECT_NE(once, twice);
+  EXPECT_NEAR(once, twice, 1e-2);
+  EXPECT_NEAR(once, dense, 0.2);
+}
+
+// What ranks compute differs from one rank by the order in which gradients are added.
+TEST(QloraTraining, ShardsTrainAsOneRankInEveryPrecision) {
+  for (const ParameterDtype dtype : {ParameterDtype::kFloat32, ParameterDtype::kBfloat16}) {
+    for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP", "DDP"}) {
+      SCOPED_TRACE(std::string(strategy) + " in " + name_of(dtype));
+      TrainingJob job = qlora_job();
+      job.precision = {.torch_dtype = dtype};
+      job.batches = BatchPlan();
+      job.batches.max_steps = kSteps;
+      job.parallel.strategy = named<Strategy>(strategy);
+      job.device.ranks = 2;
+      job.device.threads = 1;
+      run_ranks({.ranks = 2}, [&](RankGroup& group) {
+        const std::vector<double> several = train_to_the_end(job, group).losses;
+        const std::vector<double> one = train_to_the_end(on_one_rank(job), alone()).losses;
+        ASSERT_EQ(several.size(), one.size());
+        const double near = dtype == ParameterDtype::kFloat32 ? 1e-5 : 3e-3;
+        for (size_t i = 0; i < one.size(); ++i)
+          EXPECT_NEAR(several[i], one[i], near * one[i]) << "step " << i + 1;
+      });
+    }
+  }
+}
+
+TEST(QloraTraining, WeightsAndTuningHaveToFitEachOther) {
+  TrainingJob job = qlora_job();
+  job.tuning = TuningMethod::kLora;
+  EXPECT_EQ(refusal_of(job),
+            "UNSUPPORTED: the weights of llama are quantized (NF4), and tuning lora trains weights "
+            "that are not; qlora works");
+  job = qlora_job();
+  job.model.hf_config.erase("quantization_config");
+  EXPECT_EQ(refusal_of(job),
+            "UNSUPPORTED: the weights of llama are not quantized: config.json has no "
+            "quantization_config; tuning lora works");
+}
+
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench
