@@ -2,7 +2,7 @@
 # Builds the engine for NVIDIA GPUs into build/cuda and puts it beside the program of build/release, which loads it for
 # measurements on GPUs. setup.sh --cuda calls it.
 #   SFTBENCH_TORCH_VERSION   of the PyTorch wheel whose libtorch it runs on (default 2.11.0)
-#   TORCH_CUDA_ARCH_LIST     compute capabilities (default: of this machine's GPUs; without one 7.5 to 9.0 and newer)
+#   TORCH_CUDA_ARCH_LIST     compute capabilities (default: of this machine's GPUs; without one 8.0 and 9.0). CUDA 13 knows 7.5 and newer
 # libtorch, NVIDIA's libraries and the compiler come from PyPI into build/libtorch-cuda-VERSION, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."

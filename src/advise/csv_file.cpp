@@ -1,6 +1,7 @@
 #include "advise/csv_file.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -10,9 +11,22 @@ namespace {
 
 constexpr const char* kByteOrderMark = "\xEF\xBB\xBF";
 
+// What the header has most of: spreadsheets write semicolons where a comma is in numbers.
+char separator_of(const std::string& text) {
+  const std::string_view header(text.data(), std::min(text.find_first_of("\r\n"), text.size()));
+  char most = ',';
+  for (const char other : {';', '\t'}) {
+    if (std::count(header.begin(), header.end(), other) >
+        std::count(header.begin(), header.end(), most))
+      most = other;
+  }
+  return most;
+}
+
 class CsvParser {
  public:
-  CsvParser(const std::string& path, const std::string& text) : path_(path), text_(text) {
+  CsvParser(const std::string& path, const std::string& text)
+      : path_(path), text_(text), separator_(separator_of(text)) {
     if (text_.rfind(kByteOrderMark, 0) == 0) at_ = 3;
   }
 
@@ -25,7 +39,7 @@ class CsvParser {
       row.cells.push_back(cell());
       if (at_end()) return row;
       const char c = text_[at_++];
-      if (c == ',') continue;
+      if (c == separator_) continue;
       if (c == '\r' && !at_end() && text_[at_] == '\n') ++at_;
       ++line_;
       return row;
@@ -36,7 +50,8 @@ class CsvParser {
   std::string cell() {
     std::string value;
     if (!at_end() && text_[at_] == '"') value = quoted();
-    const size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+    const char ends[] = {separator_, '\r', '\n', '\0'};
+    const size_t end = std::min(text_.find_first_of(ends, at_), text_.size());
     value.append(text_, at_, end - at_);
     at_ = end;
     return value;
@@ -61,6 +76,7 @@ class CsvParser {
 
   const std::string& path_;
   const std::string& text_;
+  const char separator_;
   size_t at_ = 0;
   int64_t line_ = 1;
 };

@@ -19,10 +19,6 @@ struct Candidate {
   bool trains_alike = true;
 };
 
-double needed(const Prediction& prediction) {
-  return needed_bytes(prediction.cost, prediction.job, prediction.machine);
-}
-
 // As many entries of a step on twice the GPUs, in shards.
 Json on_twice_the_gpus(const TrainingJob& job) {
   const int64_t gpus = job.device.ranks, batch = job.batches.per_device_batch_size;
@@ -66,9 +62,7 @@ std::vector<Candidate> candidates(const TrainingJob& job) {
     all.push_back({{{kExperiment, "finetune_lora_benchmark-v1.0.0"}}, false});
   }
   if (job.tuning == TuningMethod::kLora) {
-    all.push_back(
-        {{{kExperiment, "finetune_gptq-lora_benchmark-v1.0.0"}, {"torch_dtype", "float16"}},
-         false});
+    all.push_back({{{kExperiment, "finetune_qlora_benchmark-v1.0.0"}}, false});
   }
   if (job.data.model_max_length >= 2 * kShortest)
     all.push_back({{{"model_max_length", job.data.model_max_length / 2}}, false});
@@ -112,10 +106,9 @@ std::optional<MemorySwitch> tried(const MeasurementRequest& request, const Predi
     tried.changes = changes;
     tried.trains_alike = trains_alike;
     tried.prediction = oracle.predict(changed(request, changes));
-    tried.saved_bytes = needed(now) - needed(tried.prediction);
+    tried.saved_bytes = now.needed_bytes - tried.prediction.needed_bytes;
     if (copies_to_host(tried.prediction.job) == copies_to_host(now.job)) {
-      tried.time_factor =
-          now.cost.positions_per_second() / tried.prediction.cost.positions_per_second();
+      tried.time_factor = now.positions_per_second() / tried.prediction.positions_per_second();
     }
     return tried;
   } catch (const RunError&) {
@@ -155,7 +148,7 @@ std::vector<MemorySwitch> memory_switches(const MeasurementRequest& request, con
   std::vector<MemorySwitch> switches;
   for (const Candidate& candidate : candidates(now.job)) {
     const auto one = tried(request, now, candidate.changes, candidate.trains_alike, oracle);
-    if (one && one->saved_bytes >= kLeastShare * needed(now)) switches.push_back(*one);
+    if (one && one->saved_bytes >= kLeastShare * now.needed_bytes) switches.push_back(*one);
   }
   std::stable_sort(switches.begin(), switches.end(),
                    [](const MemorySwitch& a, const MemorySwitch& b) {

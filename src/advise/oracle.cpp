@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sftbench/advise/odds.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
@@ -19,23 +20,34 @@ void replace(const std::optional<double>& given, double unit, double& figure) {
   if (given) figure = *given * unit;
 }
 
-void need(bool known, const char* option, const char* what) {
+void need(const std::string& machine, bool known, const char* option, const char* what) {
   if (known) return;
-  throw InputError({{{},
-                     0,
-                     option,
-                     std::string("not given, and not known of CPUs: ") + what,
-                     "a number above 0, or what sftbench doctor --probe measures",
-                     {}}});
+  throw InputError(
+      {{{},
+        0,
+        option,
+        "not given, and not known of " + machine + ": " + what,
+        machine != "CPUs" ? "a number above 0"
+                          : "a number above 0, or what sftbench doctor --probe measures",
+        {}}});
 }
 
 void need_all(const TrainingJob& job, const MachineModel& machine) {
-  need(machine.flops_per_s > 0, "--flops-per-s", "FLOP/s that large products of a rank reach");
+  const std::string name = job.device.kind == "cuda" ? job.device.gpu_model : "CPUs";
+  need(name, machine.flops_per_s > 0, "--flops-per-s",
+       "FLOP/s that large products of a rank reach");
   const bool several = job.device.ranks > 1;
-  need(!several || machine.inside.bytes_per_s > 0, "--inside-gb-per-s",
+  need(name, !several || machine.inside.bytes_per_s > 0, "--inside-gb-per-s",
        "what a rank sends to others of its node, GB/s");
-  need(!several || job.device.nodes < 2 || machine.between.bytes_per_s > 0, "--between-gb-per-s",
-       "what a rank sends to other nodes, GB/s");
+  need(name, !several || job.device.nodes < 2 || machine.between.bytes_per_s > 0,
+       "--between-gb-per-s", "what a rank sends to other nodes, GB/s");
+}
+
+Fit fit_of(double needed_bytes, const MachineModel& machine) {
+  if (machine.memory_bytes <= 0) return Fit::kUnknown;
+  const double share = needed_bytes / machine.memory_bytes;
+  if (share > kUsableMemory) return Fit::kDies;
+  return share > kComfortableMemory ? Fit::kTight : Fit::kFits;
 }
 
 }  // namespace
@@ -60,13 +72,6 @@ double needed_bytes(const StepCost& cost, const TrainingJob& job, const MachineM
   return cost.memory.total() + machine.stack.context_bytes + others;
 }
 
-Fit fit_of(const StepCost& cost, const TrainingJob& job, const MachineModel& machine) {
-  if (machine.memory_bytes <= 0) return Fit::kUnknown;
-  const double share = needed_bytes(cost, job, machine) / machine.memory_bytes;
-  if (share > kUsableMemory) return Fit::kDies;
-  return share > kComfortableMemory ? Fit::kTight : Fit::kFits;
-}
-
 Oracle::Oracle(const ActuatorSettings& settings, const ResolveOptions& options,
                const MachineOverrides& overrides, const Catalog& catalog)
     : settings_(settings), options_(options), overrides_(overrides), catalog_(catalog) {
@@ -81,6 +86,11 @@ const MachineModel& Oracle::listed_machine(const std::string& gpu, const std::st
   if (found != machines_.end()) return found->second;
   return machines_.emplace(key, machine_of(gpu, dtype, catalog_.gpus, MachineCatalog::shipped()))
       .first->second;
+}
+
+bool Oracle::is_described(const std::string& gpu) const {
+  return catalog_.gpus.find(gpu) == nullptr && overrides_.flops_per_s &&
+         overrides_.memory_gb_per_s && overrides_.memory_gib;
 }
 
 void Oracle::assume_shares(const std::string& gpu, MachineModel& machine) const {
@@ -105,7 +115,11 @@ std::optional<MachineModel> Oracle::probed_cpu(const TrainingJob& job) {
 MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack) {
   MachineModel machine;
   if (job.device.kind == "cuda") {
-    machine = listed_machine(job.device.gpu_model,
+    machine =
+        is_described(job.device.gpu_model)
+            ? unlisted_machine(*overrides_.flops_per_s, *overrides_.memory_gb_per_s * kGiga,
+                               *overrides_.memory_gib * kGiB, MachineCatalog::shipped())
+            : listed_machine(job.device.gpu_model,
                              product_dtype_name(job.precision.torch_dtype, job.precision.autocast));
     machine.stack = stack;
     const auto on_a_node = static_cast<double>(job.device.ranks / job.device.nodes);
@@ -157,10 +171,10 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
   const TrainingJob& job = prediction.job;
   prediction.machine = machine_for(job, stack);
   prediction.cost = predict_step(job, prediction.machine);
-  prediction.fit = fit_of(prediction.cost, job, prediction.machine);
   prediction.at = {.machine = "CPU",
                    .stack = stack.name,
-                   .method = name_of(job.tuning),
+                   .method = name_of(row_of(job.tuning).quantized_weights ? TuningMethod::kGptqLora
+                                                                          : job.tuning),
                    .model = job.model.name,
                    .ranks = job.device.ranks,
                    .batch = job.batches.per_device_batch_size,
@@ -170,14 +184,26 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
                    .run_variance = std::nullopt,
                    .nodes = job.device.nodes,
                    .float8 = job.precision.autocast == Autocast::kFp8};
+  const MachineFacts* facts = MachineCatalog::shipped().find(job.device.gpu_model);
   if (job.device.kind != "cuda") {
     if (probe_ && !has_own_constants()) prediction.at.run_variance = probe_->run_variance();
-    return;
+  } else if (facts == nullptr) {
+    prediction.at.machine = job.device.gpu_model + ", given constants";
+  } else {
+    prediction.at.machine = facts->gpus.front() + (has_own_constants() ? ", given constants" : "");
+    prediction.fitted = std::count(facts->fitted.begin(), facts->fitted.end(), job.model.name) > 0;
   }
-  const MachineFacts* facts = MachineCatalog::shipped().find(job.device.gpu_model);
-  if (facts == nullptr) return;
-  prediction.at.machine = facts->gpus.front() + (has_own_constants() ? ", given constants" : "");
-  prediction.fitted = std::count(facts->fitted.begin(), facts->fitted.end(), job.model.name) > 0;
+  put_expected(prediction);
+}
+
+void Oracle::put_expected(Prediction& prediction) const {
+  const bool moved = own_ != nullptr && own_->has_own();
+  const Range step = moved ? step_range(prediction, *own_) : Range();
+  const Range memory = moved ? memory_range(prediction, *own_) : Range();
+  prediction.step_s = moved ? step.expected : prediction.cost.step_s;
+  prediction.needed_bytes =
+      moved ? memory.expected : needed_bytes(prediction.cost, prediction.job, prediction.machine);
+  prediction.fit = fit_of(prediction.needed_bytes, prediction.machine);
 }
 
 Prediction Oracle::resolved(const MeasurementRequest& request) {

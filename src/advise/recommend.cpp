@@ -1,10 +1,15 @@
 #include "sftbench/advise/recommend.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "advise/most_telling.h"
+#include "advise/option_space.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/results/table.h"
@@ -13,9 +18,8 @@ namespace sftbench {
 namespace {
 
 constexpr double kSecondsOfAnHour = 3600;
-constexpr int64_t kGpusOfANode = 8;
 constexpr size_t kAlternatives = 3;
-const std::string kSharded = "FSDP", kWhole = "DDP";
+constexpr const char* kDoesNotFit = "does not fit";
 
 std::string gib(double bytes) {
   return cell_text(std::round(bytes / kGiB * 10) / 10) + " GiB";
@@ -55,8 +59,10 @@ class Recommender {
       : question_(question), prices_(prices), oracle_(oracle), uncertainty_(uncertainty) {}
 
   Recommendation recommend() {
-    for (const std::string& gpu : question_.gpus) {
-      for (int64_t gpus = 1; gpus <= question_.most_gpus; gpus *= 2) consider(gpu, gpus);
+    refuse_undivided(try_all(Json::object()));
+    for (const Json& switches : memory_ladder(question_)) {
+      if (fits_any()) break;
+      try_all(switches);
     }
     for (const Option& option : options_) {
       if (!is_refused(option)) {
@@ -73,105 +79,101 @@ class Recommender {
 
  private:
   // --- all options
-  void consider(const std::string& gpu, int64_t gpus) {
-    for (int64_t batch = 1; batch * gpus <= question_.batch; batch *= 2) {
-      if (question_.batch % (batch * gpus) != 0) continue;
-      for (const std::string& backend : backends(gpus)) consider(gpu, gpus, 1, batch, backend);
+  std::set<int64_t> try_all(const Json& switches) {
+    std::set<int64_t> counts;
+    DeadOptions dead;
+    for (Option& option : options_to_try(question_, switches)) {
+      counts.insert(option.gpus);
+      if (option.context_ranks > 1 && has_room(option)) continue;
+      ++answer_.considered;
+      if (dead.needs_more(option)) {
+        ++refusals_[kDoesNotFit];
+        continue;
+      }
+      try {
+        predict(option);
+        if (is_dead(option)) dead.add(option);
+        options_.push_back(std::move(option));
+      } catch (const RunError& error) {
+        ++refusals_[error.what()];
+      } catch (const InputError& error) {  // of a GPU that has no unit for the dtype
+        ++refusals_[error.what()];
+      }
     }
-    if (question_.experiment->tuning == TuningMethod::kPrompt) return;  // its rows stay whole
-    for (int64_t among = 2; among <= gpus; among *= 2) consider_parts(gpu, gpus, among);
+    return counts;
   }
 
-  // Less than a row for each GPU: what no batch of whole rows is.
-  void consider_parts(const std::string& gpu, int64_t gpus, int64_t among) {
-    const int64_t groups = gpus / among;
-    for (int64_t batch = 1; batch < among && batch * groups <= question_.batch; batch *= 2) {
-      if (question_.batch % (batch * groups) != 0) continue;
-      consider(gpu, gpus, among, batch, fixed("distributed_backend") ? "" : kSharded);
-    }
+  // Rows that are divided less fit without checkpointing: dividing them more only adds communication.
+  bool has_room(const Option& divided) const {
+    return std::any_of(options_.rbegin(), options_.rend(), [&divided](const Option& option) {
+      return option.gpu == divided.gpu && option.gpus == divided.gpus &&
+             option.padding == divided.padding && option.context_ranks < divided.context_ranks &&
+             !option.checkpointing && option.mlp_tiles == 1 && option.fit == Fit::kFits;
+    });
   }
 
-  bool fixed(const char* property) const { return question_.given.contains(property); }
-
-  // How several GPUs share a model: in shards, or each has all of it.
-  std::vector<std::string> backends(int64_t gpus) const {
-    if (gpus == 1 || fixed("distributed_backend")) return {""};
-    return {kSharded, kWhole};
+  // Far from fitting: no measurement would be of use, and no risk of the user's.
+  bool is_dead(const Option& option) const {
+    constexpr double kCertain = 0.99;
+    return option.fit == Fit::kDies && memory_refusal(option) != "" &&
+           option.memory_risk.value_or(1) > kCertain;
   }
 
-  void consider(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
-                const std::string& backend) {
-    const Json given = question_.given.value("gradient_checkpointing", Json());
-    for (const bool checkpointing : {true, false}) {
-      if (given.is_null() || given == checkpointing)
-        consider(gpu, gpus, among, batch, backend, checkpointing);
-    }
-  }
-
-  void consider(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
-                const std::string& backend, bool checkpointing) {
-    Option option;
-    option.backend = backend;
-    option.gpu = gpu;
-    option.gpus = gpus;
-    option.nodes = std::max<int64_t>(1, gpus / kGpusOfANode);
-    option.context_ranks = among;
-    option.batch_per_gpu = batch;
-    option.accumulation = question_.batch / (batch * gpus / among);
-    option.checkpointing = checkpointing;
-    ++answer_.considered;
-    try {
-      predict(option);
-      options_.push_back(std::move(option));
-    } catch (const RunError& error) {
-      ++refusals_[error.what()];
-    } catch (const InputError& error) {  // of a GPU that has no unit for the dtype
-      ++refusals_[error.what()];
+  void refuse_undivided(const std::set<int64_t>& counts) {
+    for (const int64_t gpus : gpu_counts(question_)) {
+      if (counts.count(gpus) > 0) continue;
+      ++answer_.considered;
+      ++refusals_["a step of " + std::to_string(question_.batch) + " is not divided among " +
+                  std::to_string(gpus) + " GPUs (--batch)"];
     }
   }
 
-  Json inputs_of(const Option& option, int64_t length) const {
-    Json inputs = {{"model_name", question_.model},
-                   {"gpu_model", option.gpu},
-                   {"number_gpus", option.gpus},
-                   {"number_nodes", option.nodes},
-                   {"model_max_length", length},
-                   {"batch_size", option.gpus / option.context_ranks * option.batch_per_gpu},
-                   {"gradient_accumulation_steps", option.accumulation},
-                   {"gradient_checkpointing", option.checkpointing}};
-    if (option.context_ranks > 1) inputs["context_parallel"] = option.context_ranks;
-    if (!option.backend.empty()) inputs["distributed_backend"] = option.backend;
-    if (!fixed("torch_dtype") && !has_bfloat16(option.gpu)) inputs["torch_dtype"] = "float16";
-    inputs.update(question_.given);
-    return inputs;
-  }
-
-  static bool has_bfloat16(const std::string& gpu) {
-    const GpuFacts* facts = Catalog::shipped().gpus.find(gpu);
-    return facts == nullptr || facts->peak_flops("bfloat16").has_value();
+  bool fits_any() const {
+    return std::any_of(options_.begin(), options_.end(),
+                       [this](const Option& option) { return memory_refusal(option).empty(); });
   }
 
   Prediction predict_at(const Option& option, int64_t length) {
-    return oracle_.predict(request_of(*question_.experiment, inputs_of(option, length)));
+    oracle_.set_padding(option.padding);
+    return oracle_.predict(request_of(*question_.experiment, inputs_of(question_, option, length)));
+  }
+
+  const Workload& work_of(const Option& option) const {
+    const std::optional<Workload>& packed = question_.packed;
+    return packed && packed->padding == option.padding ? *packed : question_.workload;
+  }
+
+  // Of its longest row, and of an average one in batches of so many; kept, since each walks through
+  // all entries.
+  int64_t longest_of(const Option& option) {
+    int64_t& longest = longest_[option.padding];
+    if (longest == 0) longest = work_of(option).longest();
+    return longest;
+  }
+
+  int64_t usual_of(const Option& option) {
+    const int64_t batch = option.padding == Padding::kPacked ? 1 : option.batch_per_gpu;
+    int64_t& usual = usual_[{option.padding, batch}];
+    if (usual == 0)
+      usual = std::max<int64_t>(1, std::llround(work_of(option).padded_length(batch)));
+    return usual;
   }
 
   // Memory is that of the longest row, time that of an average one.
   void predict(Option& option) {
-    const Workload& work = question_.workload;
-    const Prediction worst = predict_at(option, work.longest());
+    const int64_t longest = longest_of(option), length = usual_of(option);
+    const Prediction worst = predict_at(option, longest);
     option.fit = worst.fit;
     option.memory = worst.cost.memory;
-    option.needed_bytes = needed_bytes(worst.cost, worst.job, worst.machine);
+    option.needed_bytes = worst.needed_bytes;
     option.memory_bytes = worst.machine.memory_bytes;
-    const double length = work.padded_length(option.batch_per_gpu);
-    const auto rounded = std::max<int64_t>(1, std::llround(length));
-    const Prediction usual = rounded == work.longest() ? worst : predict_at(option, rounded);
+    const Prediction usual = length == longest ? worst : predict_at(option, length);
     put_intervals(option, worst, usual);
     option.hours = option.hours_range.expected;
-    option.rent = prices_.rent(option.gpu, option.gpus);
+    if (!question_.owned) option.rent = prices_.rent(option.gpu, option.gpus);
     if (option.rent) option.cost = option.hours * option.rent->per_hour;
     option.at = usual.at;
-    option.inputs = inputs_of(option, work.model_max_length);
+    option.inputs = inputs_of(question_, option, question_.workload.model_max_length);
     put_energy(option);
   }
 
@@ -186,9 +188,9 @@ class Recommender {
   }
 
   void put_intervals(Option& option, const Prediction& worst, const Prediction& usual) const {
-    const Workload& work = question_.workload;
+    const Workload& work = work_of(option);
     const double steps =
-        static_cast<double>(work.entries) * work.epochs / static_cast<double>(question_.batch);
+        static_cast<double>(work.entries) * work.epochs / static_cast<double>(option.rows_per_step);
     const double hours = std::ceil(steps) / kSecondsOfAnHour;
     const Range step = step_range(usual, uncertainty_);
     option.step_s = step.expected;
@@ -204,7 +206,7 @@ class Recommender {
     if (question_.most_risk && option.memory_risk) {
       if (*option.memory_risk > *question_.most_risk) return "risks more to run out of memory";
     } else if (option.fit == Fit::kDies) {
-      return "does not fit";
+      return kDoesNotFit;
     } else if (option.fit == Fit::kTight && !question_.allow_tight) {
       return "fits so tightly that it may die (--allow-tight takes it)";
     }
@@ -232,6 +234,15 @@ class Recommender {
   }
 
   // The nearest one to what was asked for.
+  // A number without a unit is of seconds, which nobody may have meant.
+  std::string deadline_words() const {
+    if (!question_.deadline_s) return {};
+    std::array<char, 64> text{};
+    std::snprintf(text.data(), text.size(), " within %g s (with units: 90s, 30m, 6h, 2d)",
+                  *question_.deadline_s);
+    return text.data();
+  }
+
   [[noreturn]] void refuse() const {
     std::vector<Option> fitting;
     for (const Option& option : options_) {
@@ -249,7 +260,7 @@ class Recommender {
     const std::string key = !question_.deadline_s ? "--budget"
                             : question_.budget    ? "--deadline, --budget"
                                                   : "--deadline";
-    throw InputError({{{}, 0, key, "no configuration keeps it", nearest, {}}});
+    throw InputError({{{}, 0, key, "no configuration keeps it" + deadline_words(), nearest, {}}});
   }
 
   [[noreturn]] void refuse_for_memory() const {
@@ -279,6 +290,10 @@ class Recommender {
       answer_.cheapest = priced.front();
       put_alternatives(priced);
       put_front(priced);
+      put_unpriced();
+    } else {
+      std::sort(left_.begin(), left_.end(), is_faster);
+      put_alternatives(left_);
     }
     const Option& best = answer_.cheapest ? *answer_.cheapest : *answer_.fastest;
     explain(best);
@@ -288,11 +303,13 @@ class Recommender {
   }
 
   void put_job(const Option& best) {
-    const int64_t length = question_.workload.longest();
-    const MeasurementRequest request = request_of(*question_.experiment, inputs_of(best, length));
+    const int64_t length = longest_of(best);
+    const Prediction theirs = predict_at(best, length);
+    const MeasurementRequest request =
+        request_of(*question_.experiment, inputs_of(question_, best, length));
     const Prediction ours = oracle_.predict(request, "sftbench");
-    answer_.job = ours.job;
-    answer_.own_hours = best.hours * ours.cost.step_s / predict_at(best, length).cost.step_s;
+    answer_.job = theirs.job;
+    answer_.own_hours = best.hours * ours.step_s / theirs.step_s;
   }
 
   // Each GPU at the number of them that needs the least fall of its price.
@@ -328,19 +345,35 @@ class Recommender {
         uncertainty_);
   }
 
+  // Whoever has the GPUs chooses a strategy; whoever rents them, GPUs.
   static bool are_alike(const Option& a, const Option& b) {
-    return a.gpu == b.gpu && a.gpus == b.gpus;
+    if (a.gpu != b.gpu || a.gpus != b.gpus) return false;
+    return a.cost ||
+           (a.backend == b.backend && a.sharding == b.sharding && a.padding == b.padding &&
+            a.checkpointing == b.checkpointing && a.mlp_tiles == b.mlp_tiles);
   }
 
-  void put_alternatives(const std::vector<Option>& by_cost) {
+  // The next ones of a ranking.
+  void put_alternatives(const std::vector<Option>& ranked) {
     std::vector<Option>& others = answer_.alternatives;
-    for (const Option& option : by_cost) {
+    for (const Option& option : ranked) {
       const auto alike = [&option](const Option& other) { return are_alike(option, other); };
-      if (alike(by_cost.front()) || alike(*answer_.fastest)) continue;
+      if (alike(ranked.front()) || alike(*answer_.fastest)) continue;
       if (std::any_of(others.begin(), others.end(), alike)) continue;
       others.push_back(option);
       if (others.size() == kAlternatives) return;
     }
+  }
+
+  void put_unpriced() {
+    std::map<std::string, Option> fastest;
+    for (const Option& option : left_) {
+      if (option.cost) continue;
+      const auto [known, is_new] = fastest.try_emplace(option.gpu, option);
+      if (!is_new && is_faster(option, known->second)) known->second = option;
+    }
+    for (auto& [gpu, option] : fastest) answer_.unpriced.push_back(std::move(option));
+    std::sort(answer_.unpriced.begin(), answer_.unpriced.end(), is_faster);
   }
 
   void put_front(const std::vector<Option>& by_cost) {
@@ -351,6 +384,7 @@ class Recommender {
   }
 
   void explain(const Option& best) {
+    if (!best.switches.empty()) explain_switches(best);
     const MemoryCost& m = best.memory;
     const double state = m.gradients + m.optimizer_state;
     answer_.reasons.push_back("a GPU holds " + gib(m.parameters) + " of parameters, " + gib(state) +
@@ -359,12 +393,44 @@ class Recommender {
                               " of the rest, of its " + gib(best.memory_bytes));
     if (best.gpus > 1) explain_fewer(best);
     if (best.context_ranks > 1) explain_division(best);
-    if (!best.checkpointing) return;
-    const Option* without = without_checkpointing(best);
-    if (without == nullptr) return;
-    answer_.reasons.push_back("without gradient checkpointing it " +
-                              (without->fit == Fit::kFits ? "takes " + hours_text(without->hours)
-                                                          : "needs " + gib(without->needed_bytes)));
+    if (best.checkpointing) {
+      Option without = best;
+      without.checkpointing = false;
+      explain_without("gradient checkpointing", std::move(without));
+    } else if (best.mlp_tiles > 1) {
+      Option without = best;
+      without.mlp_tiles = 1;
+      explain_without("mlp_tiles " + std::to_string(best.mlp_tiles), std::move(without));
+    }
+  }
+
+  void explain_without(const std::string& what, Option without) {
+    try {
+      predict(without);
+    } catch (const RunError&) {  // another choice needs it
+      return;
+    }
+    answer_.reasons.push_back("without " + what + " it " +
+                              (without.fit == Fit::kFits ? "takes " + hours_text(without.hours)
+                                                         : "needs " + gib(without.needed_bytes)));
+  }
+
+  void explain_switches(const Option& best) {
+    std::string names;
+    bool copies = false;
+    for (const auto& [property, value] : best.switches.items()) {
+      names += (names.empty() ? "" : " and ") + property;
+      copies = copies || property.starts_with("offload_");
+    }
+    const MemoryCost& m = best.memory;
+    const double host_bytes =
+        static_cast<double>(best.gpus) / static_cast<double>(best.nodes) *
+        (m.offloaded_state + m.offloaded_activations + m.offloaded_parameters);
+    answer_.reasons.push_back(
+        "nothing fits without " + names +
+        (copies ? ": the host holds " + gib(host_bytes) +
+                      ", and hours are the least, since the time of copies to it is not predicted"
+                : ""));
   }
 
   // Why half as many GPUs are not better: the best that they can do.
@@ -412,16 +478,6 @@ class Recommender {
     return fits ? a.hours < b.hours : a.needed_bytes < b.needed_bytes;
   }
 
-  const Option* without_checkpointing(const Option& best) const {
-    for (const Option& option : options_) {
-      if (option.gpu == best.gpu && option.gpus == best.gpus &&
-          option.context_ranks == best.context_ranks && option.backend == best.backend &&
-          option.batch_per_gpu == best.batch_per_gpu && !option.checkpointing)
-        return &option;
-    }
-    return nullptr;
-  }
-
   const Question& question_;
   const PriceBook& prices_;
   Oracle& oracle_;
@@ -429,39 +485,12 @@ class Recommender {
   std::vector<Option> options_, left_;
   std::vector<Option> doubtful_;  // ruled out for memory alone
   std::map<std::string, int64_t> refusals_;
+  std::map<Padding, int64_t> longest_;
+  std::map<std::pair<Padding, int64_t>, int64_t> usual_;
   Recommendation answer_;
 };
 
 }  // namespace
-
-int64_t Workload::longest() const {
-  if (lengths.empty()) return model_max_length;
-  return std::min(model_max_length, *std::max_element(lengths.begin(), lengths.end()));
-}
-
-double Workload::tokens() const {
-  double once = static_cast<double>(entries * model_max_length);
-  if (!lengths.empty()) {
-    once = 0;
-    for (const int64_t length : lengths)
-      once += static_cast<double>(std::min(length, model_max_length));
-  }
-  return once * epochs;
-}
-
-double Workload::padded_length(int64_t batch) const {
-  if (lengths.empty()) return static_cast<double>(model_max_length);
-  double positions = 0;
-  const auto step = static_cast<size_t>(batch);
-  for (size_t begin = 0; begin < lengths.size(); begin += step) {
-    const size_t end = std::min(begin + step, lengths.size());
-    const int64_t longest = *std::max_element(lengths.begin() + static_cast<ptrdiff_t>(begin),
-                                              lengths.begin() + static_cast<ptrdiff_t>(end));
-    positions +=
-        static_cast<double>(std::min(longest, model_max_length)) * static_cast<double>(end - begin);
-  }
-  return positions / static_cast<double>(lengths.size());
-}
 
 Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle,
                          const Uncertainty& uncertainty) {

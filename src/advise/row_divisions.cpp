@@ -29,8 +29,8 @@ const RowDivision* best_division(const std::vector<RowDivision>& divisions) {
   const RowDivision* best = nullptr;
   for (const RowDivision& division : divisions) {
     if (!division.fits()) continue;
-    const bool better = best == nullptr || division.prediction->cost.positions_per_second() >
-                                               best->prediction->cost.positions_per_second();
+    const bool better = best == nullptr || division.prediction->positions_per_second() >
+                                               best->prediction->positions_per_second();
     if (better) best = &division;
   }
   return best;

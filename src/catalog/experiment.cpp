@@ -15,8 +15,8 @@ namespace {
 class ExperimentReader {
  public:
   ExperimentReader(const std::string& path, const std::vector<std::string>& models,
-                   const std::vector<std::string>& gpus)
-      : path_(path), diagnostics_(path), models_(models), gpus_(gpus) {}
+                   const std::vector<std::string>& gpus, int bases = 2)
+      : path_(path), diagnostics_(path), models_(models), gpus_(gpus), bases_(bases) {}
 
   Experiment read(const YamlNode& root) {
     Fields fields(root, {}, diagnostics_);
@@ -54,7 +54,7 @@ class ExperimentReader {
     return method.value_or(TuningMethod::kFull);
   }
 
-  // One level only: a table that is scattered over three files is no longer one to read.
+  // A table that is scattered over more than three files is no longer one to read.
   Experiment based_on(Fields& fields) {
     Experiment nothing;
     nothing.hardcoded = Json::object();
@@ -63,12 +63,12 @@ class ExperimentReader {
     const std::filesystem::path file =
         std::filesystem::path(path_).parent_path() / (base->text + ".yaml");
     const YamlNode root = read_yaml_file(file.string());
-    if (root.find("based_on") != nullptr) {
+    if (bases_ == 1 && root.find("based_on") != nullptr) {
       diagnostics_.error(*base, "based_on", "'" + base->text + "' is itself based on another one",
                          "an experiment that says everything");
       diagnostics_.throw_if_failed();
     }
-    return ExperimentReader(file.string(), models_, gpus_).read(root);
+    return ExperimentReader(file.string(), models_, gpus_, bases_ - 1).read(root);
   }
 
   void without(Fields& fields, Experiment& experiment) {
@@ -212,6 +212,7 @@ class ExperimentReader {
   Diagnostics diagnostics_;
   const std::vector<std::string>& models_;
   const std::vector<std::string>& gpus_;
+  int bases_;                           // that may stand below this one, one on another
   std::vector<std::string> described_;  // properties of this file
   Json fixed_ = Json::object();         // that is hard-coded
 };

@@ -31,6 +31,13 @@ GpuFacts read_gpu(const YamlNode& node, const std::string& path, Diagnostics& di
   gpu.aliases = fields.texts("aliases", Presence::kOptional);
   gpu.architecture = fields.text("architecture");
   gpu.compute_capability = fields.text("compute_capability");
+  if (const size_t point = gpu.compute_capability.find('.');
+      point == 0 || point + 1 >= gpu.compute_capability.size() ||
+      gpu.compute_capability.find_first_not_of("0123456789.") != std::string::npos) {
+    diagnostics.error(node, fields.path("compute_capability"), "found " + gpu.compute_capability,
+                      "a number such as \"9.0\"");
+    gpu.compute_capability = "0.0";
+  }
   if (const YamlNode* peaks = fields.mapping("peak_tflops")) {
     for (const auto& [dtype, peak] : peaks->members) {
       if (peak.value.is_number()) {
@@ -64,6 +71,13 @@ GpuFacts read_gpu(const YamlNode& node, const std::string& path, Diagnostics& di
 std::optional<double> GpuFacts::peak_flops(const std::string& dtype) const {
   const auto found = peak_flops_per_s.find(dtype);
   return found == peak_flops_per_s.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string GpuFacts::obstacle() const {
+  constexpr double kLeast = 7.5;
+  if (std::stod(compute_capability) >= kLeast) return {};
+  return "CUDA 13 of `experiments/setup.sh --cuda` has no code for its compute capability " +
+         compute_capability + "; a build with CUDA 12 has (docs/internals/building.md)";
 }
 
 GpuCatalog GpuCatalog::read(const std::string& path) {

@@ -6,6 +6,23 @@
 
 namespace sftbench {
 
+std::string weights_refusal(const ModelSource& model, TuningMethod tuning) {
+  const ModelConfig& config = known_model(model).config;
+  const TuningMethodRow& method = row_of(tuning);
+  const bool fits = config.nf4    ? method.quantizes
+                    : config.gptq ? is_of_gptq(tuning)
+                                  : !method.quantized_weights;
+  if (fits) return {};
+  const std::string weights = "the weights of " + model.name;
+  if (!config.nf4 && !config.gptq) {
+    return weights +
+           " are not quantized: config.json has no quantization_config; tuning lora works";
+  }
+  return weights + " are quantized (" + (config.nf4 ? "NF4" : "GPTQ") + "), and tuning " +
+         method.name + " trains weights that are not; " + (config.nf4 ? "qlora" : "gptq-lora") +
+         " works";
+}
+
 std::string narrower_range_warning(const TrainingJob& job) {
   const bool parameters = job.precision.torch_dtype == ParameterDtype::kFloat16;
   const bool products = job.precision.autocast == Autocast::kFp16;

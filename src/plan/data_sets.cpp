@@ -106,4 +106,17 @@ std::string stopping_strategy(const DataSource& data) {
   return found == data.mixture.end() ? kDefaultStrategy : found->get<std::string>();
 }
 
+TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
+  return {.pretokenized = data.pretokenized,
+          .conversation_field = data.conversation_field,
+          .mask = data.mask,
+          .entry_template = data.entry_template,
+          .input_field = data.input_field,
+          .output_field = data.output_field,
+          .text_field = data.text_field,
+          .response_template = data.response_template,
+          .model_max_length = data.model_max_length,
+          .vocabulary = vocabulary};
+}
+
 }  // namespace sftbench

@@ -90,6 +90,7 @@ const std::map<std::string, std::string>& properties() {
       {"evaluation.steps_ratio", "eval_steps_ratio"},
       {"data.most_entries", "max_train_samples"},
       {"evaluation.per_device_batch_size", "per_device_eval_batch_size"},
+      {"evaluation.on_start", "eval_on_start"},
       {"seed", "seed"},
   };
   return kProperties;
@@ -328,6 +329,8 @@ void refuse(const TrainingJob& job, const std::vector<std::string>& edited,
     const PropertySpec* spec = experiment != nullptr ? experiment->find(property) : nullptr;
     if (spec == nullptr || !job.inputs.contains(property)) continue;
     const Json& input = job.inputs.at(property);
+    // Beside an own model it is an input by its files (own_model.h).
+    if (property == "tokenizer_name_or_path" && job.inputs.contains("model_config")) continue;
     // A model that model_map names is none of the experiment's values.
     if (value == input || is_value_of(*spec, value, input)) continue;
     error("entity." + property, "was edited, and is what the space says of an input",

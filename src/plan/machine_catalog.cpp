@@ -69,6 +69,13 @@ MachineFacts read_machine(const YamlNode& node, const std::string& path, const G
   throw InputError({{{}, 0, "gpu_model", what, expected, nearest}});
 }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 }  // namespace
 
 const MachineCatalog& MachineCatalog::shipped() {
@@ -106,7 +113,9 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
                         const GpuCatalog& gpus, const MachineCatalog& machines) {
   const GpuFacts* gpu = gpus.find(gpu_model);
   if (gpu == nullptr) {
-    unknown("unknown GPU '" + gpu_model + "'", "one of " + join(gpus.names()),
+    unknown("unknown GPU '" + gpu_model + "'",
+            "one of " + join(gpus.names()) +
+                ", or --flops-per-s, --memory-gb-per-s and --memory-gib of it",
             nearest_spelling(gpu_model, gpus.names()));
   }
   const MachineFacts* facts = machines.find(gpu->name);
@@ -132,6 +141,22 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
   machine.attention_flops_per_s = rest * facts->attention;
   machine.element_bytes_per_s = gpu->memory_bandwidth_bytes_per_s * facts->elements;
   machine.multiprocessors = gpu->multiprocessors;
+  return machine;
+}
+
+MachineModel unlisted_machine(double flops_per_s, double memory_bytes_per_s, double memory_bytes,
+                              const MachineCatalog& machines) {
+  std::vector<double> attention, elements;
+  for (const MachineFacts& facts : machines.all()) {
+    attention.push_back(facts.attention / facts.reached);
+    elements.push_back(facts.elements);
+  }
+  MachineModel machine;
+  machine.flops_per_s = flops_per_s;
+  machine.memory_bytes_per_s = memory_bytes_per_s;
+  machine.memory_bytes = memory_bytes;
+  machine.attention_flops_per_s = flops_per_s * median(std::move(attention));
+  machine.element_bytes_per_s = memory_bytes_per_s * median(std::move(elements));
   return machine;
 }
 

@@ -1,5 +1,6 @@
 #include "plan/model_fit.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
 #include "sftbench/families/lora_fit.h"
+#include "sftbench/plan/base_precision.h"
 #include "sftbench/plan/support.h"
 
 namespace sftbench {
@@ -31,13 +33,21 @@ class ModelFit : RequestReader {
         text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
     if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
     refuse_undivided_experts();
+    if (!is_known_family()) return;
+    const std::string other = weights_refusal(model_, experiment_.tuning);
+    if (!other.empty()) throw RunError(ReasonCode::kUnsupported, other);
   }
 
   AdaptedLinears choose() {
     const Json& asked = argument("target_modules");
     chosen_.targets = listed();
     if (asked.is_array()) {
-      chosen_.targets = asked.get<std::vector<std::string>>();
+      chosen_.targets.clear();
+      for (const auto& target : asked.get<std::vector<std::string>>()) {
+        const auto& known = chosen_.targets;
+        if (std::find(known.begin(), known.end(), target) == known.end())
+          chosen_.targets.push_back(target);
+      }
     } else if (asked.is_string()) {
       chosen_.targets = linears_that_match(model_.hf_config, asked.get_ref<const std::string&>());
     } else if (chosen_.targets.empty()) {
@@ -52,8 +62,7 @@ class ModelFit : RequestReader {
 
   std::vector<std::string> listed() const {
     if (options_.own_model) return {};
-    return lora_targets_of(catalog_.models, text("model_name"),
-                           row_of(experiment_.tuning).quantized_weights);
+    return lora_targets_of(catalog_.models, text("model_name"), is_of_gptq(experiment_.tuning));
   }
 
  private:
@@ -133,13 +142,10 @@ class ModelJudge : RequestReader {
   ModelVerdict judge() const {
     ModelVerdict verdict;
     try {
-      const std::string format =
-          experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
-      const ModelSource model =
-          find_model(text("model_name"), format, settings_, "random", catalog_.models);
-      require_model_fits(*this, model);
+      const ModelSource source = model("random");
+      require_model_fits(*this, source);
       if (row_of(experiment_.tuning).adds_adapters)
-        verdict.notes = adapted_linears(*this, model).notes;
+        verdict.notes = adapted_linears(*this, source).notes;
     } catch (const RunError& error) {
       if (error.code() == ReasonCode::kWeights) return {};  // no description is at hand
       verdict.refused = error.code();

@@ -9,6 +9,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/families/nf4.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/plan/support.h"
@@ -41,7 +42,7 @@ class PlaceSearch {
         fetches_(settings.fetch_weights) {}
 
   // The first place that has config.json and, when asked for, weights and a tokenizer.
-  std::optional<fs::path> find(bool with_weights) {
+  std::optional<fs::path> find(bool with_weights, bool with_tokenizer = true) {
     for (const std::string& place : places_) {
       const std::optional<fs::path> folder = folder_of(place);
       if (!folder) continue;
@@ -55,12 +56,12 @@ class PlaceSearch {
                                                 safetensors_command(folder->string())
                                           : "") +
             ")");
-      } else if (with_weights && !fs::exists(*folder / "tokenizer.json", error)) {
+      } else if (with_weights && with_tokenizer && !fs::exists(*folder / "tokenizer.json", error)) {
         tried_.push_back(folder->string() + " (no tokenizer.json" +
                          (fs::exists(*folder / "tokenizer.model", error)
                               ? ", which transformers makes of its tokenizer.model: " +
                                     tokenizer_json_command(folder->string())
-                              : "") +
+                              : "; --tokenizer DIR names another") +
                          ")");
       } else {
         return folder;
@@ -185,8 +186,9 @@ Json read_config(const fs::path& folder) {
   throw RunError(ReasonCode::kWeights, message, "looked at " + search.tried());
 }
 
-ModelSource from_files(const std::string& name, const std::string& format, PlaceSearch search) {
-  const std::optional<fs::path> folder = search.find(true);
+ModelSource from_files(const std::string& name, const std::string& format, PlaceSearch search,
+                       bool with_tokenizer) {
+  const std::optional<fs::path> folder = search.find(true, with_tokenizer);
   if (!folder) not_at_hand(name, format, search);
   ModelSource source;
   source.name = name;
@@ -251,6 +253,25 @@ void refuse_unquantizable(const ModelSource& source) {
 
 }  // namespace
 
+void quantize_in_nf4(ModelSource& source, bool double_quantized) {
+  const auto found = source.hf_config.find("quantization_config");
+  if (found == source.hf_config.end() || found->is_null()) {
+    const bool known = find_family(family_of(source.hf_config)) != nullptr;
+    if (known && parse_model_config(source.hf_config, source.name).experts) {
+      throw RunError(ReasonCode::kUnsupported,
+                     "model_name " + source.name +
+                         " is a mixture of experts, which qlora does not " +
+                         "quantize; lora works");
+    }
+    source.hf_config["quantization_config"] = to_json(Nf4Config{double_quantized});
+  } else if (!is_bitsandbytes(source.hf_config)) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "model_name " + source.name + ": its weights are quantized already, and " +
+                       "qlora quantizes dense ones; gptq-lora trains over weights of GPTQ");
+  }
+  refuse_unquantizable(source);
+}
+
 std::string find_tokenizer(const std::string& place, const ActuatorSettings& settings) {
   PlaceSearch search({place}, settings);
   if (const std::optional<fs::path> folder = search.find_tokenizer()) return folder->string();
@@ -274,10 +295,11 @@ std::string absent_hub_tokenizer(const std::string& place, const ActuatorSetting
 
 ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
-                       const ModelCatalog& models) {
+                       const ModelCatalog& models, bool with_tokenizer) {
   const ModelFacts* facts = models.find(name);
   std::vector<std::string> places = places_of(name, format, settings, facts);
-  if (weights != "random") return from_files(name, format, {std::move(places), settings});
+  if (weights != "random")
+    return from_files(name, format, {std::move(places), settings}, with_tokenizer);
   if (format != "Vanilla") {  // which has the same architecture
     const std::vector<std::string> more = places_of(name, "Vanilla", settings, facts);
     places.insert(places.end(), more.begin(), more.end());

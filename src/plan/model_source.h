@@ -14,10 +14,15 @@ namespace sftbench {
 // known.
 //
 // format: "Vanilla", or "GPTQ-Quantized", whose random weights are quantized as AutoGPTQ does it by
-// default where config.json does not say how: 4 bits, groups of 128.
+// default where config.json does not say how: 4 bits, groups of 128. with_tokenizer: the folder has to have
+// one, because no other is named.
 ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
-                       const ModelCatalog& models);
+                       const ModelCatalog& models, bool with_tokenizer = true);
+
+// Lets its linears be quantized in NF4 when weights are read or drawn. RunError(kUnsupported) where
+// they are quantized otherwise, and of mixtures of experts.
+void quantize_in_nf4(ModelSource& source, bool double_quantized);
 
 // The hub id among its places, where find_model() or find_tokenizer() would find no files; empty
 // otherwise.

@@ -43,7 +43,8 @@ UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
   std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
   const bool quantized = row_of(job.tuning).quantized_weights;
   for (const TensorShape& tensor : layer.tensors) {
-    if (quantized && tensor.sizes.size() > 1) {
+    const bool router = tensor.name.ends_with(".gate.weight");
+    if (quantized && tensor.sizes.size() > 1 && !router) {
       unit.quantized += static_cast<double>(tensor.elements());
     } else {
       base.push_back({tensor.name, tensor.sizes});
@@ -326,6 +327,10 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
     for (const LinearShape& linear : layer.linears)
       work.largest_weight =
           std::max(work.largest_weight, static_cast<double>(linear.in * linear.out));
+    if (config.experts) {
+      work.largest_weight = std::max(
+          work.largest_weight, static_cast<double>(config.experts->width * config.hidden_size));
+    }
   }
   put_seconds(job, config, layer, work);
   return work;
@@ -410,7 +415,8 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const bool all = recompute != Recompute::kJob || !job.activations.gradient_checkpointing;
   work.recomputed_layers = all ? work.layers : work.layers - 1;
   work.vocabulary = config.vocab_size;
-  work.narrow_loss = family_of(config).model_class == ModelClass::kGptBigCode;
+  work.narrow_loss = family_of(config).model_class == ModelClass::kGptBigCode &&
+                     !config.transposed_linears;  // GPT-2 has the usual loss
   work.root = root_tensors(job, model.shape, config.hidden_size);
   work.head_flops = head_flops(job, config, static_cast<double>(work.positions));
   return work;

@@ -5,6 +5,7 @@
 #include "plan/model_source.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/variants/tuning_method.h"
 
 namespace sftbench {
 namespace {
@@ -42,6 +43,19 @@ const Json& RequestReader::argument(const char* name) const {
 
 std::string RequestReader::argument_text(const char* name) const {
   return text_or_empty(argument(name));
+}
+
+std::string RequestReader::weights_format() const {
+  return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
+}
+
+ModelSource RequestReader::model(const std::string& weights, bool with_tokenizer) const {
+  ModelSource model = find_model(text("model_name"), weights_format(), settings_, weights,
+                                 catalog_.models, with_tokenizer);
+  if (row_of(experiment_.tuning).quantizes) {
+    quantize_in_nf4(model, argument("bnb_4bit_use_double_quant").get<bool>());
+  }
+  return model;
 }
 
 int64_t RequestReader::max_steps() const {

@@ -27,6 +27,10 @@ class RequestReader {
   std::string argument_text(const char* name) const;
   double number(const char* name) const { return argument(name).get<double>(); }
 
+  // In the form that the experiment trains, quantized where it quantizes: find_model().
+  ModelSource model(const std::string& weights, bool with_tokenizer = true) const;
+  std::string weights_format() const;
+
   // Experiments of several runs fix it.
   int64_t max_steps() const;
   const std::optional<std::string>& hf_home() const { return options_.hf_home; }

@@ -56,8 +56,8 @@ class Resolver : RequestReader {
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
-    job.model = find_model(text("model_name"), weights_format(), settings_,
-                           simulated() ? "random" : options_.weights, catalog_.models);
+    job.model = model(simulated() ? "random" : options_.weights,
+                      argument_text("tokenizer_name_or_path").empty());
     if (!simulated()) require_model_fits(*this, job.model);
     if (has_adapters() && !simulated()) {
       AdaptedLinears adapted = adapted_linears(*this, job.model);
@@ -128,8 +128,15 @@ class Resolver : RequestReader {
   void note_positions() {
     const TrainingJob& job = resolution_.job;
     if (find_family(family_of(job.model.hf_config)) == nullptr) return;
-    const int64_t positions = known_model(job.model).config.max_position_embeddings;
+    const ModelConfig& config = known_model(job.model).config;
+    const int64_t positions = config.max_position_embeddings;
     if (positions == 0 || job.data.model_max_length <= positions) return;
+    if (config.family->model_class == ModelClass::kGptBigCode) {
+      throw RunError(ReasonCode::kUnsupported,
+                     "model_max_length " + std::to_string(job.data.model_max_length) +
+                         ": model_name " + job.model.name + " has learned " +
+                         std::to_string(positions) + " positions; rows of that length work");
+    }
     resolution_.notes.push_back("model_max_length " + std::to_string(job.data.model_max_length) +
                                 " is beyond the " + std::to_string(positions) +
                                 " positions (max_position_embeddings) of model_name " +
@@ -229,9 +236,6 @@ class Resolver : RequestReader {
   }
 
   bool has_adapters() const { return row_of(experiment_.tuning).adds_adapters; }
-  std::string weights_format() const {
-    return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
-  }
 
   // Weights that are quantized have no such argument.
   std::string invocation_string() const {

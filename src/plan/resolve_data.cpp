@@ -76,6 +76,7 @@ class DataResolver : RequestReader {
     plan.steps = argument("eval_steps").get<int64_t>();
     plan.steps_ratio = argument("eval_steps_ratio").get<double>();
     plan.per_device_batch_size = argument("per_device_eval_batch_size").get<int64_t>();
+    plan.on_start = argument("eval_on_start").get<bool>();
     return plan;
   }
 
@@ -93,6 +94,7 @@ class DataResolver : RequestReader {
     }
     std::string looked_for = fs::absolute(given).lexically_normal().string();
     if (simulated()) return dataset ? given : looked_for;
+    if (dataset && options_.predicts) return given;
     const std::string what = std::string(property) + " " + given;
     if (!dataset) {
       throw RunError(ReasonCode::kData, what + " is neither a file nor a folder",

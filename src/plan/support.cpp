@@ -73,10 +73,6 @@ const std::vector<std::string>& properties_that_matter() {
   return kNames;
 }
 
-bool matters(const std::string& property) {
-  return support_depends_on(property);
-}
-
 class Judge {
  public:
   Judge(const Experiment& experiment, const Json& inputs, const ActuatorSettings& settings,
@@ -100,13 +96,14 @@ class Judge {
     refuse_data();
     note_own_strategy();
     note_borrowed_targets();
-    note_unknown_gpu();
+    note_gpu();
     return std::move(support_);
   }
 
  private:
   const Json& input(const char* property) const {
-    check(matters(property), "support is remembered by the properties that it depends on");
+    check(support_depends_on(property),
+          "support is remembered by the properties that it depends on");
     return inputs_.at(property);
   }
   std::string text(const char* property) const {
@@ -117,7 +114,8 @@ class Judge {
   bool flag(const char* property) const { return input(property).get<bool>(); }
   // Arguments are inputs only where they are given.
   bool has(const char* argument) const {
-    check(matters(argument), "support is remembered by the properties that it depends on");
+    check(support_depends_on(argument),
+          "support is remembered by the properties that it depends on");
     return inputs_.contains(argument);
   }
 
@@ -130,7 +128,6 @@ class Judge {
   void refuse(std::string reason) { support_.refusals.push_back(std::move(reason)); }
 
   const ModelFacts* facts() const { return catalog_.models.find(text("model_name")); }
-  bool is_quantized() const { return row_of(experiment_.tuning).quantized_weights; }
   int64_t rank_count() const {
     const int64_t gpus = integer("number_gpus");
     return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
@@ -176,13 +173,14 @@ class Judge {
       return refuse(unknown_family_refusal(text("model_name"), family()));
     }
     if (row_of(experiment_.tuning).adds_adapters && !has("target_modules") && !options_.own_model &&
-        lora_targets_of(catalog_.models, text("model_name"), is_quantized()).empty()) {
-      const std::string key = is_quantized() ? "gptq_lora_targets" : "lora_targets";
+        lora_targets_of(catalog_.models, text("model_name"), is_of_gptq(experiment_.tuning))
+            .empty()) {
+      const std::string key = is_of_gptq(experiment_.tuning) ? "gptq_lora_targets" : "lora_targets";
       refuse("model_name " + text("model_name") + " has no " + key +
              " in config/models.yaml; name its linears there, for example " + key +
              ": [q_proj, v_proj]");
     }
-    if (is_quantized() && reads_images()) {
+    if (row_of(experiment_.tuning).quantized_weights && reads_images()) {
       refuse("model_name " + text("model_name") +
              " reads images, and quantized weights of such models are not read; "
              "finetune_lora_benchmark-v1.0.0 works");
@@ -427,9 +425,6 @@ class Judge {
     if (flag("remove_unused_columns")) {
       refuse(dataset + " holds images, which remove_unused_columns true drops; false works");
     }
-    if (experiment_.tuning == TuningMethod::kPrompt) {
-      refuse(dataset + ": prompt tuning trains on texts; full and lora tuning train on images");
-    }
     if (has("alora_invocation_string")) {
       refuse(dataset +
              ": alora_invocation_string trains on texts; lora tuning without it trains on images");
@@ -454,17 +449,21 @@ class Judge {
 
   void note_borrowed_targets() {
     const ModelFacts* model = facts();
-    if (!is_quantized() || model == nullptr || !model->gptq_lora_targets.empty()) return;
-    if (model->lora_targets.empty()) return;
+    if (!is_of_gptq(experiment_.tuning) || model == nullptr || !model->gptq_lora_targets.empty())
+      return;
+    if (model->lora_targets.empty() || has("target_modules")) return;
     support_.notes.push_back("model_name " + text("model_name") +
                              " has no gptq_lora_targets in config/models.yaml; its lora_targets "
                              "are adapted: " +
                              join(model->lora_targets));
   }
 
-  void note_unknown_gpu() {
+  void note_gpu() {
     const std::string name = integer("number_gpus") > 0 ? text("gpu_model") : std::string();
-    if (name.empty() || catalog_.gpus.find(name) != nullptr) return;
+    const GpuFacts* gpu = catalog_.gpus.find(name);
+    if (gpu != nullptr && !gpu->obstacle().empty())
+      support_.notes.push_back("gpu_model " + name + ": " + gpu->obstacle());
+    if (name.empty() || gpu != nullptr) return;
     const std::string nearest = nearest_spelling(name, catalog_.gpus.names());
     support_.notes.push_back("gpu_model " + name +
                              " is not in config/gpus.yaml, so its MFU is not known" +

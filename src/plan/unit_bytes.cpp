@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "plan/known_model.h"
 #include "sftbench/base/error.h"
 #include "sftbench/variants/optimizer.h"
 
@@ -22,6 +23,13 @@ ElementBytes element_bytes(const TrainingJob& job, const StackModel& stack, bool
   const std::string& reduce = job.parallel.reduce_dtype;
   bytes.reduced = reduce.empty() ? bytes.gathered : (reduce == "float32" ? 4 : 2);
   return bytes;
+}
+
+double quantized_bytes(const TrainingJob& job, const StackModel& stack) {
+  if (stack.quantized_bytes > 0) return stack.quantized_bytes;
+  if (!row_of(job.tuning).quantizes) return kGptqBytes;
+  const std::optional<Nf4Config>& nf4 = known_model(job.model).config.nf4;
+  return nf4 && !nf4->double_quantized ? kNf4Bytes : kNestedNf4Bytes;
 }
 
 }  // namespace
@@ -61,7 +69,7 @@ UnitSizes::UnitSizes(const TrainingJob& job, const StackModel& stack)
     : job_(job),
       layout_(layout_of(job)),
       element_(element_bytes(job, stack, layout_.sharded)),
-      quantized_bytes_(stack.quantized_bytes > 0 ? stack.quantized_bytes : kQuantizedBytes) {}
+      quantized_bytes_(quantized_bytes(job, stack)) {}
 
 UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const int64_t shards = layout_.shards.ranks;

@@ -104,9 +104,9 @@ class NoEffect : RequestReader {
   void note_evaluation_without_effect() {
     const std::string strategy = argument_text("eval_strategy");
     if (argument_text("validation_data_path").empty() && !splits()) {
-      note_unless_default(
-          {"eval_strategy", "eval_steps", "eval_steps_ratio", "per_device_eval_batch_size"},
-          "no effect without validation_data_path or eval_split");
+      note_unless_default({"eval_strategy", "eval_steps", "eval_steps_ratio",
+                           "per_device_eval_batch_size", "eval_on_start"},
+                          "no effect without validation_data_path or eval_split");
     } else if (strategy == name_of(IntervalStrategy::kNo)) {
       note_unless_default({"validation_data_path", "eval_split"},
                           "no effect with eval_strategy no");

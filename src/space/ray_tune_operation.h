@@ -1,4 +1,4 @@
-// Reads the parameters of ado's ray_tune operator (ado-ray-tune 2.2.1) as a search of our own.
+// Reads the parameters of ado's ray_tune operator (ado-ray-tune 2.2) as a search of our own.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "advise/foreign_row.h"
@@ -50,6 +51,18 @@ const std::string kColumns =
     "identifier,method,model_name,gpu_model,number_gpus,tokens_per_sample,batch_size,is_valid,"
     "dataset_tokens_per_second\n";
 const std::string kGpu = "NVIDIA-A100-SXM4-80GB";
+
+TEST_F(ForeignTableTest, SemicolonsAndTabsSeparateAsCommasDo) {
+  const std::string text =
+      kColumns + "\"a, b; c\",lora,llama3-8b," + kGpu + ",2,1024,16,1,5000.5\n";
+  for (const char separator : {';', '\t'}) {
+    std::string other = text;
+    std::replace(other.begin(), other.end(), ',', separator);
+    const ImportedTable table = import(other);
+    ASSERT_EQ(table.rows.size(), 1u) << separator;
+    EXPECT_EQ(table.rows.front().inputs.at("batch_size"), 16);
+  }
+}
 
 TEST_F(ForeignTableTest, AdosTargetFormatNamesInputsAndRates) {
   const ImportedTable table = import(

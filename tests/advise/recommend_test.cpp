@@ -14,6 +14,7 @@
 #include "advise/most_telling.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/variants/sharding_strategy.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -105,6 +106,7 @@ TEST(RecommendTest, ADeadlineCostsMoneyAndABudgetTime) {
 TEST(RecommendTest, TriesShardsAndWholeCopiesUnlessOneIsGiven) {
   Question asked = question("llama3.1-8b", kLora);
   asked.gpus = {kH100};
+  asked.by_this_program = false;  // which also divides the optimizer's state alone
   std::vector<std::string> backends;
   for (const Option& option : answer(asked).front) {
     EXPECT_EQ(option.backend.empty(), option.gpus == 1);
@@ -120,10 +122,184 @@ TEST(RecommendTest, TriesShardsAndWholeCopiesUnlessOneIsGiven) {
   }
 }
 
+// The least hours of all that fits, asked one by one, without what the search takes for granted.
+double least_hours(const Question& asked) {
+  const MachineOverrides overrides;
+  Oracle oracle({}, {}, overrides, Catalog::shipped());
+  std::vector<Json> strategies = {{{"distributed_backend", "DDP"}}};
+  for (const StrategyRow& row : kStrategies) {
+    if (row.kind != Strategy::kDdp)
+      strategies.push_back({{"distributed_backend", "FSDP"}, {"fsdp_sharding_strategy", row.name}});
+  }
+  const double steps =
+      std::ceil(static_cast<double>(asked.workload.entries) / static_cast<double>(asked.batch));
+  double least = 1e300;
+  const auto ask = [&](int64_t gpus, int64_t among, int64_t batch, Json inputs) {
+    const int64_t rows = gpus / among * batch;
+    if (asked.batch % rows != 0) return;
+    inputs.update({{"model_name", asked.model},
+                   {"gpu_model", asked.gpus[0]},
+                   {"number_gpus", gpus},
+                   {"number_nodes", std::max<int64_t>(1, gpus / 8)},
+                   {"model_max_length", asked.workload.model_max_length},
+                   {"batch_size", rows},
+                   {"gradient_accumulation_steps", asked.batch / rows},
+                   {"context_parallel", among}});
+    try {
+      const Prediction one = oracle.predict(request_of(*asked.experiment, inputs));
+      if (one.fit == Fit::kFits) least = std::min(least, steps * one.cost.step_s / 3600);
+    } catch (const RunError&) {  // what rules forbid
+    }
+  };
+  for (int64_t gpus = 1; gpus <= asked.most_gpus; gpus *= 2) {
+    for (int64_t among = 1; among <= gpus; among *= 2) {
+      for (int64_t batch = 1; batch <= asked.batch; ++batch) {
+        for (Json inputs : gpus == 1 ? std::vector<Json>{Json::object()} : strategies) {
+          for (const bool checkpointing : {true, false}) {
+            for (const int64_t tiles : {1, 4}) {
+              inputs.update({{"gradient_checkpointing", checkpointing}, {"mlp_tiles", tiles}});
+              ask(gpus, among, batch, inputs);
+            }
+          }
+        }
+      }
+    }
+  }
+  return least;
+}
+
+TEST(RecommendTest, TheFastestIsTheFastestOfAllThatFit) {
+  struct Case {
+    const char *model, *gpu;
+    std::string experiment;
+    int64_t gpus, length, batch;
+  };
+  for (const Case& one : {Case{"llama3.1-8b", "NVIDIA-L4", kLora, 1, 2048, 32},
+                          Case{"llama3.1-8b", "L40S", kFull, 8, 2048, 32},
+                          Case{"llama3.1-8b", "NVIDIA-A100-SXM4-80GB", kFull, 16, 2048, 48},
+                          Case{"llama3.1-70b", "NVIDIA-A100-SXM4-80GB", kLora, 8, 2048, 32},
+                          Case{"smollm2-135m", "NVIDIA-GeForce-RTX-4090", kFull, 1, 2048, 32},
+                          Case{"llama3.2-1b", "NVIDIA-GeForce-RTX-3090", kFull, 4, 1024, 24},
+                          Case{"llama3.1-8b", "NVIDIA-A100-SXM4-80GB", kFull, 8, 32768, 4},
+                          Case{"llama3.1-8b", "NVIDIA-A100-SXM4-80GB", kLora, 8, 32768, 8}}) {
+    Question asked = question(one.model, one.experiment);
+    asked.gpus = {one.gpu};
+    asked.most_gpus = one.gpus;
+    asked.workload.model_max_length = one.length;
+    asked.batch = one.batch;
+    EXPECT_DOUBLE_EQ(answer(asked).fastest->hours, least_hours(asked)) << one.model << one.gpu;
+  }
+}
+
+TEST(RecommendTest, WhatOtherProgramsDoNotHaveIsNotTriedForThem) {
+  Question asked = question("llama3.1-8b", kFull);
+  asked.gpus = {kH100};
+  asked.deadline_s = answer(asked).fastest->hours * 3600;
+  EXPECT_EQ(answer(asked).fastest->sharding, "SHARD_OPTIM");
+  asked.deadline_s.reset();
+  asked.by_this_program = false;
+  const Option fastest = *answer(asked).fastest;
+  EXPECT_EQ(fastest.sharding, "SHARD_GRAD_OP");
+  EXPECT_EQ(fastest.inputs["fsdp_sharding_strategy"], "SHARD_GRAD_OP");
+}
+
+TEST(RecommendTest, TilesAreTriedWhereTheyCostLessThanCheckpointing) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.gpus = {"NVIDIA-L4"};
+  asked.most_gpus = 1;
+  const Recommendation got = answer(asked);
+  EXPECT_EQ(got.fastest->inputs["mlp_tiles"], 4);
+  EXPECT_FALSE(got.fastest->checkpointing);
+  EXPECT_THAT(got.reasons, ::testing::Contains(HasSubstr("without mlp_tiles 4 it needs ")));
+  asked.given = {{"mlp_tiles", 1}};
+  EXPECT_GT(answer(asked).fastest->hours, got.fastest->hours);
+}
+
+TEST(RecommendTest, WhatOneHasIsRankedByTimeWithoutAPrice) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.gpus = {kA100};
+  asked.most_gpus = 2;
+  asked.owned = true;
+  const Recommendation got = answer(asked);
+  EXPECT_FALSE(got.cheapest);
+  EXPECT_FALSE(got.fastest->rent || got.fastest->cost);
+  EXPECT_EQ(got.fastest->gpus, 2);
+  ASSERT_EQ(got.alternatives.size(), 3u) << "other strategies, or fewer GPUs";
+  double before = got.fastest->hours;
+  for (const Option& option : got.alternatives) {
+    EXPECT_GE(option.hours, before);
+    before = option.hours;
+  }
+}
+
+TEST(RecommendTest, AGpuWithoutAPriceIsNamedBesideOthers) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.gpus = {kA100, "L40S"};
+  const Recommendation got = answer(asked);
+  ASSERT_EQ(got.unpriced.size(), 1u);
+  EXPECT_EQ(got.unpriced[0].gpu, "L40S");
+  EXPECT_EQ(got.unpriced[0].gpus, 8) << "its fastest";
+}
+
+TEST(RecommendTest, AsManyGpusAsThereAreAreTried) {
+  Question asked = question("llama3.2-1b", kLora);
+  asked.gpus = {kA100};
+  asked.most_gpus = 3;
+  asked.batch = 24;
+  EXPECT_EQ(answer(asked).fastest->gpus, 3);
+  asked.batch = 32;
+  const Recommendation got = answer(asked);
+  EXPECT_EQ(got.fastest->gpus, 2);
+  EXPECT_EQ(got.ruled_out[0].reason, "a step of 32 is not divided among 3 GPUs (--batch)");
+}
+
+TEST(RecommendTest, TheHostIsAskedOnlyWhereNothingFitsWithoutIt) {
+  Question asked = question("llama3.2-3b", kFull);
+  asked.gpus = {"NVIDIA-GeForce-RTX-4090"};
+  asked.most_gpus = 1;
+  const Recommendation got = answer(asked);
+  EXPECT_EQ(got.fastest->switches, Json({{"offload_optimizer", true}}));
+  EXPECT_EQ(got.fastest->inputs["offload_optimizer"], true);
+  EXPECT_THAT(got.reasons.front(), HasSubstr("nothing fits without offload_optimizer: the host "));
+  asked.model = "llama3.2-1b";
+  EXPECT_TRUE(answer(asked).fastest->switches.empty());
+  asked.model = "llama3.2-3b";
+  asked.given = {{"offload_optimizer", false}};
+  EXPECT_THAT(error_of(asked), HasSubstr("no configuration fits"));
+}
+
+// Short entries: two rows hold what a step of 32 does.
+TEST(RecommendTest, PackedRowsHoldAboutTheEntriesOfAStep) {
+  Question asked = question("llama3.2-1b", kLora);
+  asked.workload.entries = 1600;
+  for (int64_t i = 0; i < asked.workload.entries; ++i)
+    asked.workload.lengths.push_back(i % 2 == 0 ? 28 : 228);
+  Workload packed = asked.workload;
+  packed.padding = Padding::kPacked;
+  packed.entries = 100;
+  packed.entries_per_row = 16;
+  packed.lengths.assign(100, 2048);
+  asked.packed = packed;
+  const Recommendation got = answer(asked);
+  EXPECT_EQ(got.cheapest->padding, Padding::kPacked);
+  EXPECT_EQ(got.cheapest->rows_per_step, 2);
+  for (const Option& option : got.front)
+    EXPECT_LE(option.rows_per_step, option.padding == Padding::kPacked ? 4 : 32);
+  EXPECT_EQ(got.job.data.padding, Padding::kPacked);
+  asked.packed->lengths.assign(100, 30000);
+  asked.packed->entries_per_row = 100;
+  EXPECT_EQ(answer(asked).cheapest->padding, Padding::kLongest) << "one row holds too many";
+}
+
 TEST(RecommendTest, AGpuWithoutBfloat16TrainsInFloat16) {
   Question asked = question("llama3.2-1b", kLora);
   asked.gpus = {"Tesla-T4"};
   EXPECT_EQ(answer(asked).fastest->inputs["torch_dtype"], "float16");
+  asked.experiment = Catalog::shipped().experiment(kFull);
+  asked.model = "qwen2.5-0.5b";
+  const TrainingJob all = answer(asked).job;
+  EXPECT_EQ(all.precision.torch_dtype, ParameterDtype::kFloat32) << "or updates are lost";
+  EXPECT_EQ(all.precision.autocast, Autocast::kFp16);
   asked.gpus = {kA100};
   EXPECT_FALSE(answer(asked).fastest->inputs.contains("torch_dtype"));
 }
@@ -342,6 +518,7 @@ TEST(RecommendTest, ALargeModelTakesSeveralGpusAndSaysWhy) {
 TEST(RecommendTest, DividesRowsThatNoGpuHolds) {
   Question asked = question("llama3.1-8b", kFull);
   asked.gpus = {kA100};
+  asked.by_this_program = false;  // which would divide the MLPs, too
   asked.workload.model_max_length = 131072;
   asked.batch = 4;
   const Recommendation got = answer(asked);
@@ -357,12 +534,14 @@ TEST(RecommendTest, DividesRowsThatNoGpuHolds) {
 TEST(RecommendTest, WhatCannotBeKeptNamesTheNearest) {
   Question asked = question("llama3.1-8b", kLora);
   asked.deadline_s = 1;
-  EXPECT_THAT(error_of(asked), HasSubstr("--deadline: no configuration keeps it; expected the "
-                                         "fastest that fits: "));
+  EXPECT_THAT(error_of(asked),
+              HasSubstr("--deadline: no configuration keeps it within 1 s (with units: "
+                        "90s, 30m, 6h, 2d); expected the fastest that fits: "));
   asked.deadline_s.reset();
   asked.budget = 0.01;
   EXPECT_THAT(error_of(asked), HasSubstr("the cheapest: "));
   asked = question("llama3.1-405b", kFull);
+  asked.most_gpus = 1;
   EXPECT_THAT(error_of(asked), HasSubstr("OOM_GPU: no configuration fits"));
 }
 

@@ -200,12 +200,12 @@ std::vector<std::string> only_in(const Experiment& first, const Experiment& seco
   return names;
 }
 
-TEST(ExperimentTest, FiveExperimentsShip) {
+TEST(ExperimentTest, SixExperimentsShip) {
   EXPECT_THAT(Catalog::shipped().experiment_names(),
               ::testing::UnorderedElementsAre(
                   "finetune_full_benchmark-v1.0.0", "finetune_full_stability-v1.0.0",
                   "finetune_lora_benchmark-v1.0.0", "finetune_pt_benchmark-v1.0.0",
-                  "finetune_gptq-lora_benchmark-v1.0.0"));
+                  "finetune_gptq-lora_benchmark-v1.0.0", "finetune_qlora_benchmark-v1.0.0"));
   for (const Experiment& one : Catalog::shipped().experiments) {
     EXPECT_EQ(one.actuator, "SFTTrainer");
     EXPECT_EQ(one.hardcoded["learning_rate"], 1e-5) << one.identifier;
@@ -272,8 +272,8 @@ TEST(ExperimentTest, TellsWhatIsWrongWithWhatItIsBasedOn) {
   const std::string head = "identifier: e\nactuator: SFTTrainer\ntuning: full\nsummary: s\n";
   EXPECT_THAT(error_of_file(head + "based_on: nowhere\n", read),
               ::testing::HasSubstr("nowhere.yaml: cannot open: No such file or directory"));
-  EXPECT_EQ(error_of_file(head + "based_on: " + folder + "finetune_lora_benchmark-v1.0.0\n", read),
-            "FILE:5: based_on: '" + folder +
+  EXPECT_EQ(error_of_file(head + "based_on: " + folder + "finetune_qlora_benchmark-v1.0.0\n", read),
+            folder + "finetune_qlora_benchmark-v1.0.0.yaml:5: based_on: '" +
                 "finetune_lora_benchmark-v1.0.0' is itself based on another one; expected an "
                 "experiment that says everything");
   EXPECT_EQ(error_of_file(head + "based_on: " + folder +

@@ -22,6 +22,13 @@ TEST(GpuCatalogTest, HasEveryProductOfTheDocuments) {
   }
 }
 
+TEST(GpuCatalogTest, SaysWhichGpusCuda13BuildsNoCodeFor) {
+  for (const char* name : {"V100-16G", "Tesla-V100-PCIE-16GB", "Tesla-P100-PCIE-16GB"})
+    EXPECT_THAT(shipped().find(name)->obstacle(), testing::HasSubstr("a build with CUDA 12"));
+  for (const char* name : {"T4", "A100-80G", "L40S", "H100", "B200"})
+    EXPECT_EQ(shipped().find(name)->obstacle(), "") << name;
+}
+
 TEST(GpuCatalogTest, FindsNvmlSpellingsAndShortNames) {
   const std::pair<const char*, const char*> kSpellings[] = {
       {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"},

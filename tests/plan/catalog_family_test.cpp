@@ -24,12 +24,15 @@ TEST(CatalogFamilies, LinearsAreThoseWhoseWeightsAreListedAndAdaptersFindThem) {
   for (const ModelFacts& model : Catalog::shipped().models.models()) {
     if (model.in_entity_space || find_family(model.family) == nullptr) continue;  // ado's own lists
     const LayerShape layer = shape_named(model.name).layers.front();
+    const bool transposed = parse_model_config(model.hf_config).transposed_linears;
     for (const LinearShape& linear : layer.linears) {
       const auto tensor =
           std::find_if(layer.tensors.begin(), layer.tensors.end(),
                        [&](const TensorShape& t) { return t.name == linear.name + ".weight"; });
       ASSERT_NE(tensor, layer.tensors.end()) << model.name << ": " << linear.name;
-      EXPECT_EQ(tensor->sizes, (std::vector<int64_t>{linear.out, linear.in})) << linear.name;
+      const std::vector<int64_t> sizes = transposed ? std::vector<int64_t>{linear.in, linear.out}
+                                                    : std::vector<int64_t>{linear.out, linear.in};
+      EXPECT_EQ(tensor->sizes, sizes) << linear.name;
     }
     for (const std::string& target : model.lora_targets) {
       EXPECT_TRUE(std::any_of(

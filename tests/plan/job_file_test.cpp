@@ -51,6 +51,16 @@ TEST_F(JobFileTest, AJobThatNobodyEditedIsReadAsItWas) {
   EXPECT_EQ(to_json(read.job), to_json(job));
 }
 
+TEST_F(JobFileTest, ATokenizerBesideAnOwnModelIsNoEdit) {
+  options_.model_path = model_folder("mine", "llama");
+  options_.own_model = true;
+  const TrainingJob job = resolved({"tokenizer_name_or_path=" + model_folder("other", "llama")});
+  ASSERT_TRUE(job.inputs.contains("model_config"));
+  const JobFile read = edited(job, [](Json&) {});
+  EXPECT_THAT(read.edited, IsEmpty());
+  EXPECT_EQ(to_json(read.job), to_json(job));
+}
+
 TEST_F(JobFileTest, AModelThatOnlyModelMapNamesIsNoEdit) {
   settings_.model_map["my-3b"]["Vanilla"] = model_folder("mine", "llama");
   const TrainingJob job = resolved({"model_name=my-3b"});

@@ -673,7 +673,8 @@ TEST_F(ResolveTest, FoldersThatLackSomethingSaySo) {
   settings_.model_map["my-3b"]["Vanilla"] = folder;
   EXPECT_EQ(resolved({"model_name=my-3b"}).job.model.weights_directory, folder);
   for (const auto& [name, lack] :
-       {std::pair<const char*, const char*>{"tokenizer.json", "(no tokenizer.json)"},
+       {std::pair<const char*, const char*>{"tokenizer.json",
+                                            "(no tokenizer.json; --tokenizer DIR names another)"},
         {"model.safetensors", "(no model.safetensors, no model.safetensors.index.json)"},
         {"config.json", "(no config.json)"}}) {
     std::filesystem::remove(std::filesystem::path(folder) / name);

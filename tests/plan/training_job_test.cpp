@@ -50,7 +50,7 @@ TrainingJob unusual_job() {
   job.activations.mlp_tiles = 3;
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}, "act from here on", true};
   job.prompt = {5, "RANDOM", "a text"};
-  job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 0.5, 3};
+  job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 0.5, 3, true, 4, 77};
   job.save = {"/model",
               "/checkpoints",
               IntervalStrategy::kSteps,
@@ -163,9 +163,10 @@ TEST(TrainingJobTest, NamesThatThereAreNotAreRefusedWithTheNearest) {
   }
   Json json = to_json(unusual_job());
   json["tuning"] = "lroa";
-  EXPECT_EQ(error_of(json),
-            "job.json: tuning: found \"lroa\"; expected one of full, gptq-lora, lora, pt; did you "
-            "mean 'lora'?");
+  EXPECT_EQ(
+      error_of(json),
+      "job.json: tuning: found \"lroa\"; expected one of full, gptq-lora, lora, pt, qlora; did you "
+      "mean 'lora'?");
 }
 
 TEST(TrainingJobTest, NumbersThatNoJobCanHaveAreRefused) {

@@ -328,7 +328,8 @@ TEST(SpaceErrorTest, UnknownExperimentNamesTheNearest) {
             "'finetune_full_benchmark-v1.0'; expected "
             "one of finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0, "
             "finetune_gptq-lora_benchmark-v1.0.0, finetune_lora_benchmark-v1.0.0, "
-            "finetune_pt_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
+            "finetune_pt_benchmark-v1.0.0, finetune_qlora_benchmark-v1.0.0; did you mean "
+            "'finetune_full_benchmark-v1.0.0'?");
 }
 
 TEST(SpaceErrorTest, FilesThatAreNoSpacesSaySo) {

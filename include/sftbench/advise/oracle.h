@@ -15,6 +15,8 @@
 
 namespace sftbench {
 
+class Uncertainty;
+
 // What replaces config/machines.yaml's figures, in its units.
 struct MachineOverrides {
   std::optional<double> flops_per_s, attention_flops_per_s, element_gb_per_s;
@@ -26,6 +28,7 @@ struct MachineOverrides {
   // predicted where constants are assumed.
   std::string shares_of;
   std::string stack = "sftbench";
+  bool says_stack = false;  // somebody asked for it
 };
 
 // Of a device's memory: what the driver and the allocator's blocks leave to tensors; from where on
@@ -37,18 +40,22 @@ inline constexpr double kUsableMemory = 0.985, kThrashingMemory = 0.97, kComfort
 enum class Fit { kFits, kTight, kDies, kUnknown };
 const char* name_of(Fit fit);
 
-// `needed_bytes` of tensors, and what the process takes beside them.
-Fit fit_of(const StepCost& cost, const TrainingJob& job, const MachineModel& machine);
+// By arithmetic: of tensors, and what the process takes beside them.
 double needed_bytes(const StepCost& cost, const TrainingJob& job, const MachineModel& machine);
 
 struct Prediction {
   TrainingJob job;
   MachineModel machine;
-  StepCost cost;
-  Fit fit = Fit::kUnknown;
+  StepCost cost;  // by arithmetic
+  // What is expected: the same, moved by own measurements.
+  double step_s = 0;
+  double needed_bytes = 0;
+  Fit fit = Fit::kUnknown;         // of them
   std::vector<std::string> notes;  // settings that have no effect
   PredictedCase at;
   bool fitted = false;  // the machine's constants come from this model
+
+  double positions_per_second() const { return static_cast<double>(cost.positions) / step_s; }
 };
 
 class Oracle {
@@ -57,12 +64,18 @@ class Oracle {
   Oracle(const ActuatorSettings& settings, const ResolveOptions& options,
          const MachineOverrides& overrides, const Catalog& catalog);
 
+  // From here on own measurements move what is expected. `own` outlives it.
+  void rest_on(const Uncertainty& own) { own_ = &own; }
+
   // RunError for what cannot be measured or predicted, with the reason; InputError for a GPU of
   // which too little is known. REQUIRES: the inputs are canonical and complete.
   Prediction predict(const MeasurementRequest& request);
   Prediction predict(const MeasurementRequest& request, const std::string& stack);
   // Of a job that was resolved before; for another stack by predict().
   Prediction predict(const TrainingJob& job, const std::string& stack = "sftbench");
+
+  // Of what is predicted from now on.
+  void set_padding(Padding padding) { options_.padding = padding; }
 
   // The two halves of a prediction: its job and notes, then all that follows from the job, which may have
   // been changed between. Errors as above.
@@ -72,8 +85,11 @@ class Oracle {
  private:
   Prediction resolved(const MeasurementRequest& request, const StackModel& stack);
   void complete(Prediction& prediction, const StackModel& stack);
+  void put_expected(Prediction& prediction) const;
   const StackModel& stack_named(const std::string& stack);
   bool has_own_constants() const;
+  // Whether the command line says what is needed of a GPU that the catalog does not have.
+  bool is_described(const std::string& gpu) const;
   void assume_shares(const std::string& gpu, MachineModel& machine) const;
   std::optional<MachineModel> probed_cpu(const TrainingJob& job);
   MachineModel machine_for(const TrainingJob& job, const StackModel& stack);
@@ -83,6 +99,7 @@ class Oracle {
   ResolveOptions options_;
   const MachineOverrides& overrides_;
   const Catalog& catalog_;
+  const Uncertainty* own_ = nullptr;
   std::map<std::pair<std::string, std::string>, MachineModel> machines_;
   std::map<std::string, StackModel> stacks_;
   bool looked_for_probe_ = false;

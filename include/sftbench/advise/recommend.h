@@ -12,6 +12,7 @@
 #include "sftbench/advise/oracle.h"
 #include "sftbench/advise/uncertainty.h"
 #include "sftbench/catalog/prices.h"
+#include "sftbench/variants/padding.h"
 
 namespace sftbench {
 
@@ -22,7 +23,9 @@ struct Workload {
   int64_t model_max_length = 0;
   double epochs = 1;
   std::vector<int64_t> lengths;
-  std::string counted;  // what they are and how they were counted, for people
+  Padding padding = Padding::kLongest;
+  double entries_per_row = 1;  // packed, of those that were counted
+  std::string counted;         // what they are and how they were counted, for people
 
   int64_t longest() const;
   double tokens() const;  // of all epochs, without padding
@@ -34,10 +37,13 @@ struct Question {
   const Experiment* experiment = nullptr;
   std::string model;
   Workload workload;
-  int64_t batch = 32;                       // entries of an optimization step, over all devices
+  std::optional<Workload> packed;           // the same entries, tried beside
+  int64_t batch = 32;                       // rows of an optimization step, over all devices
   std::vector<std::string> gpus;            // as config/gpus.yaml names them
   std::map<std::string, double> gpu_watts;  // by GPU: the mean that own measurements found
   int64_t most_gpus = 8;
+  bool owned = false;           // the GPUs stand there: nothing is rented
+  bool by_this_program = true;  // what trains: SHARD_OPTIM and mlp_tiles are its own
   Json given = Json::object();  // properties that the search leaves as they are
   std::optional<double> deadline_s;
   std::optional<double> budget;
@@ -54,8 +60,13 @@ struct Option {
   int64_t context_ranks = 1;  // GPUs that each row is divided among
   int64_t batch_per_gpu = 1;  // whole entries; of such a group of GPUs where rows are divided
   int64_t accumulation = 1;
+  int64_t rows_per_step = 0;  // over all GPUs
   bool checkpointing = true;
-  std::string backend;  // distributed_backend; empty: one GPU, or what is given
+  int64_t mlp_tiles = 1;
+  std::string backend;   // distributed_backend; empty: one GPU
+  std::string sharding;  // fsdp_sharding_strategy; empty: no shards
+  Padding padding = Padding::kLongest;
+  Json switches = Json::object();  // properties that save memory, because nothing fits without
   Fit fit = Fit::kUnknown;
   double step_s = 0;
   double hours = 0;                   // expected
@@ -97,8 +108,11 @@ struct TurningPrice {
 struct Recommendation {
   std::optional<Option> cheapest;
   std::optional<Option> fastest;
-  std::vector<Option> front;         // no other one is both faster and cheaper
-  std::vector<Option> alternatives;  // the next cheapest, of other GPUs or numbers of them
+  std::vector<Option> front;  // no other one is both faster and cheaper
+  // The next cheapest, of other GPUs or numbers of them; where nothing has a price the next fastest,
+  // of another strategy, checkpointing or padding, too.
+  std::vector<Option> alternatives;
+  std::vector<Option> unpriced;  // beside a cheapest: the fastest of each GPU without a price
   std::vector<RuledOut> ruled_out;
   std::vector<std::string> reasons;  // of the cheapest, else of the fastest
   int64_t considered = 0;

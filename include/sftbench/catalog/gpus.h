@@ -32,6 +32,9 @@ struct GpuFacts {
   // What a program can have of the memory, its context among it.
   int64_t memory_of_programs() const { return usable_memory_bytes.value_or(memory_bytes); }
 
+  // Why the engine that setup.sh builds, with CUDA 13, does not train on it. Empty where it does.
+  std::string obstacle() const;
+
   // Nothing when the device has no such unit.
   std::optional<double> peak_flops(const std::string& dtype) const;
 };

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/data/text_dataset.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
@@ -17,6 +18,9 @@ struct DataSet {
 
 // InputError naming the key of job.data.mixture that is missing, unknown or of the wrong type.
 std::vector<DataSet> data_sets(const TrainingJob& job);
+
+// What entries of the set are, without the chat template's time and origin.
+TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary);
 
 // When a mixture ends, by the name of data/mixing.h.
 std::string stopping_strategy(const DataSource& data);

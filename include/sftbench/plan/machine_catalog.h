@@ -30,6 +30,7 @@ class MachineCatalog {
   static MachineCatalog read(const std::string& path, const GpuCatalog& gpus);
 
   const MachineFacts* find(const std::string& gpu) const;
+  const std::vector<MachineFacts>& all() const { return machines_; }
 
  private:
   std::vector<MachineFacts> machines_;
@@ -38,5 +39,11 @@ class MachineCatalog {
 // InputError naming what is not known of `gpu_model`: the GPU, its machine, or a peak for `dtype`.
 MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
                         const GpuCatalog& gpus, const MachineCatalog& machines);
+
+// A GPU of which three figures are known: what large products reach, its memory's bandwidth and size.
+// Attention and element-wise kernels reach the share of them that is usual among `machines`. Nothing is
+// known of its links.
+MachineModel unlisted_machine(double flops_per_s, double memory_bytes_per_s, double memory_bytes,
+                              const MachineCatalog& machines);
 
 }  // namespace sftbench

@@ -168,6 +168,10 @@ struct EvaluationPlan {
   int64_t steps = 500;
   double steps_ratio = 0;             // above 0: a share of all steps instead
   int64_t per_device_batch_size = 0;  // 0: as in training
+  bool on_start = false;              // and before the first step
+  // The first so many of these entries begin texts that the model goes on with, before and after training.
+  int64_t generated = 0;
+  int64_t max_new_tokens = 200;
 
   bool evaluates() const {
     return strategy != IntervalStrategy::kNo && (!path.empty() || split > 0);

@@ -162,6 +162,9 @@ void fields(Visitor& visitor, EvaluationPlan& plan) {
   visitor("steps", plan.steps, kMayDiffer, kCount);
   visitor("steps_ratio", plan.steps_ratio, kMayDiffer, kFraction);
   visitor("per_device_batch_size", plan.per_device_batch_size, kMayDiffer, kCountOrNone);
+  visitor("on_start", plan.on_start, kMayDiffer);
+  visitor("generated", plan.generated, kMayDiffer, kCountOrNone);
+  visitor("max_new_tokens", plan.max_new_tokens, kMayDiffer, kCount);
 }
 
 template <typename Visitor>
