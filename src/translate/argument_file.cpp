@@ -150,6 +150,27 @@ void ArgumentFileReader::settle() {
     put_text("distributed_backend", "FSDP", "distributed_type");
     put_text("fsdp_sharding_strategy", "SHARD_GRAD_OP", "distributed_type");
   }
+  settle_llmforge();
+}
+
+// Stage 3 with everything on the host, unless the file says otherwise.
+void ArgumentFileReader::settle_llmforge() {
+  const auto given_as = [this](const char* property, const char* key) {
+    const GivenValue* value = find(property);
+    return value != nullptr && value->source.find(key) != std::string::npos;
+  };
+  file_.of_llmforge = given_as("gpu_model", "worker_resources.") ||
+                      given_as("model_max_length", "context_length") ||
+                      file_.batch_place.ends_with("train_batch_size_per_device");
+  if (!file_.of_llmforge || !deepspeed_path_.empty() || find("distributed_backend") != nullptr ||
+      file_.on_cpus)
+    return;
+  const std::string source = "LLMForge without deepspeed";
+  put_text("distributed_backend", "FSDP", source);
+  put_text("fsdp_sharding_strategy", "FULL_SHARD", source);
+  put_text("offload_optimizer", "true", source);
+  put_text("offload_params", "true", source);
+  note(source + ": stage 3, with parameters and the optimizer's state on the host");
 }
 
 // Without a share of the steps, none is said to have no warm-up.
@@ -167,14 +188,21 @@ void ArgumentFileReader::settle_adapters() {
     put_text("torch_dtype", "float32", "finetuning_type");
   }
   file_.activated = !taken("activated").empty();
+  const GivenValue* tuned = find("tuning");
+  const bool uses_peft = tuned != nullptr && tuned->source.ends_with("use_peft");
   file_.tuning = taken("tuning");
   if (const GivenValue* quantized = find("quantized_tuning")) {
     if (file_.tuning != "lora") {
       diagnostics_->error(0, quantized->source, "quantizes weights, and nothing asks for LoRA",
                           "use_peft: true, adapter: qlora or finetuning_type: lora beside it");
     }
+    // trl's default.
+    const bool of_trl = quantized->source.ends_with("load_in_4bit") && uses_peft;
     file_.tuning = taken("quantized_tuning");
+    if (of_trl && find("bnb_4bit_use_double_quant") == nullptr)
+      put_text("bnb_4bit_use_double_quant", "false", "load_in_4bit");
   }
+  if (file_.tuning != "qlora") (void)taken("bnb_4bit_use_double_quant");
   if (!all_targets_.empty()) {
     std::erase_if(file_.values,
                   [](const GivenValue& value) { return value.property == "target_modules"; });

@@ -49,6 +49,7 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--eval-strategy", "eval_strategy", "no|steps|epoch",
        "when: after every --eval-steps steps, or after each epoch; and at the end (epoch)"},
       {"--eval-steps", "eval_steps", "N", "steps from one evaluation to the next (500)"},
+      {"--eval-on-start", "eval_on_start", nullptr, "and before the first step"},
       {"--eval-batch-size", "per_device_eval_batch_size", "N",
        "entries of a micro-batch of a device (as in training)"},
       {"--tokenizer", "tokenizer_name_or_path", "DIR|ID", "another tokenizer than the model's"},

@@ -38,6 +38,7 @@ class ArgumentFileReader : ArgumentValues {
   void settle_hub_data();
   void settle_invocation();
   void settle_trackers();
+  void settle_llmforge();
   void read_deepspeed_files();
   void deepspeed(const YamlNode& root);
 
@@ -75,6 +76,7 @@ class ArgumentFileReader : ArgumentValues {
   void liger(const YamlNode& node, const std::string& path);
   void plugins(const YamlNode& node, const std::string& path);
   void experts(const YamlNode& node, const std::string& path);
+  void gptq(const YamlNode& node, const std::string& path);
   void lora_rank(const YamlNode& node, const std::string& path);
   void targets(const YamlNode& node, const std::string& path);
   void all_targets(const YamlNode& node, const std::string& path);

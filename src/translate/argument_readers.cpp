@@ -75,6 +75,7 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"enable_liger_kernel", &Self::liger},
       {"plugins", &Self::plugins},
       {"fast_moe", &Self::experts},
+      {"auto_gptq", &Self::gptq},
       {"lora_rank", &Self::lora_rank},
       {"target_modules", &Self::targets},
       {"lora_target_modules", &Self::targets},
@@ -436,6 +437,11 @@ void ArgumentFileReader::report_to(const YamlNode& node, const std::string& path
 
 void ArgumentFileReader::log_folder(const YamlNode& node, const std::string& path) {
   logging_directory_ = text(node, path);
+}
+
+// fms-hf-tuning names the kernels; weights are GPTQ's.
+void ArgumentFileReader::gptq(const YamlNode&, const std::string& path) {
+  put_text("quantized_tuning", "gptq-lora", path);
 }
 
 // --- ranks ---------------------------------------------------------------------------------------

@@ -8,7 +8,5 @@ inline constexpr const char* kOwnReading = "entries are tokenized before the fir
 inline constexpr const char* kOtherTracker =
     "--track tensorboard=DIR writes what other trackers import";
 inline constexpr const char* kSupervisedOnly = "supervised fine-tuning alone";
-inline constexpr const char* kGptqModel =
-    "--experiment finetune_gptq-lora_benchmark-v1.0.0 over a GPTQ model";
 
 }  // namespace sftbench

@@ -116,9 +116,12 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
       {"dynamo_mode dynamo_use_dynamic dynamo_use_fullgraph dynamo_use_regional_compilation", kIdle,
        "dynamo_backend says whether anything is compiled", "default|false"},
       {"load_in_4bit load_in_8bit bnb_qlora", kChoice, "quantized_tuning", "false"},
-      {"bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage bnb_4bit_compute_dtype",
-       kIdle, "load_in_4bit says whether weights are quantized", "nf4|false"},
-      {"auto_gptq fused_lora", kFixed, kGptqModel},
+      {"use_bnb_nested_quant bnb_4bit_use_double_quant", kProperty, "bnb_4bit_use_double_quant"},
+      {"bnb_4bit_quant_type", kFixed, "", "nf4"},
+      {"bnb_4bit_quant_storage bnb_4bit_compute_dtype", kIdle,
+       "load_in_4bit says whether weights are quantized"},
+      {"auto_gptq", kRead, "quantized_tuning"},
+      {"fused_lora", kIdle, "adapters have kernels of their own"},
       {"quantization_method", kChoice, "", "none|bnb"},
       {"dequantize", kChoice, "", "false"},
 
@@ -148,7 +151,7 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
       {"do_train do_eval", kIdle, "eval_strategy says what is evaluated", "true|false"},
       {"do_predict", kFixed, "eval_strategy", "false"},
       {"eval_delay", kFixed, "", "0"},
-      {"eval_on_start", kFixed, "", "false"},
+      {"eval_on_start", kProperty, "eval_on_start"},
       {"eval_accumulation_steps eval_do_concat_batches eval_use_gather_object "
        "prediction_loss_only include_for_metrics include_inputs_for_metrics batch_eval_metrics "
        "use_legacy_prediction_loop past_index",

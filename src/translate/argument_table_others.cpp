@@ -52,7 +52,8 @@ const std::vector<ArgumentRow>& other_arguments() {
       {"plot_loss include_effective_tokens_per_second", kIdle,
        "`sftbench report --html` has the curves", "false"},
       {"quantization_bit", kChoice, "quantized_tuning"},
-      {"double_quantization quantization_type", kFixed, kGptqModel, "true|false|nf4"},
+      {"double_quantization", kProperty, "bnb_4bit_use_double_quant"},
+      {"quantization_type", kFixed, "", "nf4"},
       {"adapter_name_or_path create_new_adapter lora_model_dir", kFixed, kMerge, "false"},
       {"export_dir export_size export_device export_legacy_format export_quantization_bit "
        "export_quantization_dataset export_hub_model_id",

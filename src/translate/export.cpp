@@ -9,6 +9,7 @@
 #include "sftbench/base/yaml_text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/experiment.h"
+#include "sftbench/families/nf4.h"
 #include "translate/argument_names.h"
 #include "translate/export_data.h"
 #include "translate/export_facts.h"
@@ -155,15 +156,8 @@ class Exporter {
 
   // --- what programs have in ways of their own
   void put_precision() {
-    ParameterDtype dtype = job_.precision.torch_dtype;
-    Autocast autocast = job_.precision.autocast;
-    // The experiment's float16 is GPTQ's.
-    if (over_bitsandbytes()) {
-      const GpuFacts* gpu = Catalog::shipped().gpus.find(job_.device.gpu_model);
-      const bool narrow = gpu != nullptr && !gpu->peak_flops("bfloat16");
-      dtype = narrow ? ParameterDtype::kFloat16 : ParameterDtype::kBfloat16;
-      autocast = narrow ? Autocast::kFp16 : Autocast::kBf16;
-    }
+    const ParameterDtype dtype = job_.precision.torch_dtype;
+    const Autocast autocast = job_.precision.autocast;
     const bool full = row_of(job_.tuning).trains_weights;
     bool bf16 = autocast == Autocast::kBf16, fp16 = autocast == Autocast::kFp16;
     const std::string both =
@@ -180,10 +174,10 @@ class Exporter {
       // LLaMA-Factory holds what it trains in float32, unless pure_bf16 says otherwise.
       if (full && bf16) refuse(both, "torch_dtype float32 beside it, or no autocast");
       if (!bf16) arguments_["pure_bf16"] = true;
-    } else if (dtype == ParameterDtype::kFloat16 && !over_bitsandbytes()) {
+    } else if (dtype == ParameterDtype::kFloat16) {
       refuse(both,
              "torch_dtype bfloat16, or float32 beside accelerate_config_mixed_precision fp16");
-    } else if (!full && !over_bitsandbytes()) {
+    } else if (!full) {
       note("frozen weights have the dtype of the model's files");
     }
     arguments_["bf16"] = bf16;
@@ -205,16 +199,22 @@ class Exporter {
     for (std::string& text : data.notes) note(std::move(text));
   }
 
-  bool over_bitsandbytes() const {
-    return row_of(job_.tuning).quantized_weights &&
-           stack_.find("bitsandbytes") != std::string::npos;
+  bool is_double_quantized() const {
+    const Json& hf_config = job_.model.hf_config;
+    std::vector<Diagnostic> unused;
+    return !is_bitsandbytes(hf_config) || read_nf4_config(hf_config, {}, unused).double_quantized;
   }
 
   void put_quantization() {
     if (!row_of(job_.tuning).quantized_weights) return;
-    const bool bitsandbytes = over_bitsandbytes(), eight = stack_.ends_with("8bit");
-    const std::string text = !bitsandbytes ? program_.gptq : eight ? program_.int8 : program_.nf4;
-    if (text.empty()) refuse("a model in 8 bits", "--method qlora");
+    const bool bitsandbytes = row_of(job_.tuning).quantizes, eight = stack_.ends_with("8bit");
+    const bool once = bitsandbytes && !is_double_quantized();
+    const std::string text = !bitsandbytes ? program_.gptq
+                             : eight       ? program_.int8
+                             : once        ? program_.nf4_once
+                                           : program_.nf4;
+    if (text.empty() && eight) refuse("a model in 8 bits", "--method qlora");
+    if (text.empty()) refuse("bnb_4bit_use_double_quant false", "true");
     arguments_.update(parse_json(text, program_.name));
     if (!bitsandbytes) note("the model has to be one in GPTQ");
   }

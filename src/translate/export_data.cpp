@@ -6,6 +6,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/data/conversation.h"
+#include "sftbench/data/entry_template.h"
 #include "sftbench/huggingface/datasets.h"
 
 namespace sftbench {
@@ -69,11 +70,17 @@ class DataExporter {
     out_.refusal = std::move(what);
     out_.expected = std::move(expected);
   }
+  bool has_form(const char* name) const { return data_.entry_template == name; }
   void refuse_form() {
-    refuse(data_.pretokenized             ? "data of token ids (pretokenized)"
-           : data_.entry_template.empty() ? "data of two columns (--input-column)"
-                                          : "data_formatter_template",
-           "data with one field of text, or conversations");
+    std::string what = "a template of an entry's fields (--template)";
+    if (data_.pretokenized) {
+      what = "data of token ids (pretokenized)";
+    } else if (data_.entry_template.empty()) {
+      what = "data of two columns (--input-column)";
+    } else if (is_named_form(data_.entry_template)) {
+      what = "data in the form " + data_.entry_template;
+    }
+    refuse(std::move(what), "data with one field of text, or conversations");
   }
 
   // What else bears loss there changes neither time nor memory.
@@ -93,7 +100,7 @@ class DataExporter {
     if (!place_.config.empty() || place_.split != "train")
       return refuse("a part of a dataset", "the split train of its default configuration");
     if (data_.pretokenized) return;
-    if (is_pair()) return refuse_form();
+    if (is_pair() || is_named_form(data_.entry_template)) return refuse_form();
     if (is_conversation()) {
       arguments["dataset_conversation_field"] = data_.conversation_field;
       if (!data_.chat_template.empty())
@@ -129,7 +136,7 @@ class DataExporter {
     if (is_conversation() && data_.conversation_field == kConversationField) return note_template();
     if (is_conversation())
       return refuse("conversations in " + data_.conversation_field, kConversationField);
-    if (!data_.pretokenized) refuse_form();
+    if (!data_.pretokenized && !has_form(kPromptCompletionForm)) refuse_form();
   }
 
   void put_axolotl() {
@@ -146,6 +153,8 @@ class DataExporter {
       set["type"] = "chat_template";
       set["field_messages"] = data_.conversation_field;
       note_template();
+    } else if (has_form(kAlpacaForm)) {
+      set["type"] = "alpaca";
     } else {
       refuse_form();
     }
@@ -170,6 +179,13 @@ class DataExporter {
       set["formatting"] = "openai";
       set["columns"] = {{"messages", data_.conversation_field}};
       note_template();
+    } else if (has_form(kAlpacaForm)) {
+      set["columns"] = {{"prompt", "instruction"}, {"query", "input"}, {"response", "output"}};
+      arguments["template"] = "alpaca";
+      out_.notes.emplace_back("its template alpaca has no heading above an input");
+    } else if (has_form(kPromptCompletionForm)) {
+      set["columns"] = {{"prompt", "prompt"}, {"response", "completion"}};
+      arguments["template"] = "empty";
     } else {
       refuse_form();
     }

@@ -97,6 +97,7 @@ void put_evaluation(const TrainingJob& job, Facts& facts) {
   }
   if (plan.per_device_batch_size > 0)
     facts.push_back({"per_device_eval_batch_size", plan.per_device_batch_size, {}, false});
+  facts.push_back({"eval_on_start", plan.on_start, false});
 }
 
 }  // namespace

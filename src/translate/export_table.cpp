@@ -10,7 +10,8 @@ const std::vector<ExportProgram>& all_export_programs() {
        .keys = "model_name_or_path tokenizer_name_or_path torch_dtype use_flash_attn "
                "training_data_path dataset_text_field response_template data_formatter_template "
                "dataset_conversation_field chat_template validation_data_path eval_strategy "
-               "eval_steps per_device_eval_batch_size max_seq_length packing padding_free "
+               "eval_steps per_device_eval_batch_size eval_on_start max_seq_length packing "
+               "padding_free "
                "num_train_epochs max_steps per_device_train_batch_size gradient_accumulation_steps "
                "learning_rate weight_decay warmup_ratio warmup_steps lr_scheduler_type "
                "lr_scheduler_kwargs adam_beta1 adam_beta2 adam_epsilon max_grad_norm optim seed "
@@ -21,23 +22,26 @@ const std::vector<ExportProgram>& all_export_programs() {
                      "logging_strategy": "steps", "logging_steps": 1,
                      "include_tokens_per_second": true})",
        .nf4 = R"({"bnb_qlora": ["nf4", "True"]})",
+       .nf4_once = "",
        .int8 = "",
        .gptq = R"({"auto_gptq": ["triton_v2"], "fused_lora": ["auto_gptq", "True"]})",
        .command = "-m tuning.sft_trainer"},
       {.name = "trl",
        .file = "trl.yaml",
-       .keys = "model_name_or_path dtype attn_implementation dataset_text_field "
-               "test_split_size eval_strategy eval_steps per_device_eval_batch_size max_length "
-               "packing padding_free num_train_epochs max_steps per_device_train_batch_size "
-               "gradient_accumulation_steps learning_rate weight_decay warmup_steps "
-               "lr_scheduler_type lr_scheduler_kwargs adam_beta1 adam_beta2 adam_epsilon "
-               "max_grad_norm optim seed gradient_checkpointing gradient_checkpointing_kwargs bf16 "
-               "fp16 tf32 use_peft lora_r lora_alpha lora_dropout lora_target_modules "
-               "use_liger_kernel activation_offloading",
+       .keys =
+           "model_name_or_path dtype attn_implementation dataset_text_field "
+           "test_split_size eval_strategy eval_steps per_device_eval_batch_size eval_on_start "
+           "max_length packing padding_free num_train_epochs max_steps per_device_train_batch_size "
+           "gradient_accumulation_steps learning_rate weight_decay warmup_steps "
+           "lr_scheduler_type lr_scheduler_kwargs adam_beta1 adam_beta2 adam_epsilon "
+           "max_grad_norm optim seed gradient_checkpointing gradient_checkpointing_kwargs bf16 "
+           "fp16 tf32 use_peft lora_r lora_alpha lora_dropout lora_target_modules "
+           "use_liger_kernel activation_offloading",
        .always = R"({"output_dir": "out", "save_strategy": "no", "logging_steps": 1,
                      "report_to": "none"})",
        .nf4 = R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4",
                   "use_bnb_nested_quant": true})",
+       .nf4_once = R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})",
        .int8 = R"({"load_in_8bit": true})",
        .gptq = "{}",
        .command = "-m trl.scripts.sft --config trl.yaml"},
@@ -56,6 +60,7 @@ const std::vector<ExportProgram>& all_export_programs() {
                      "logging_steps": 1, "lora_mlp_kernel": false, "lora_qkv_kernel": false,
                      "lora_o_kernel": false, "lora_embedding_kernel": false})",
        .nf4 = R"({"adapter": "qlora", "load_in_4bit": true})",
+       .nf4_once = "",
        .int8 = R"({"load_in_8bit": true})",
        .gptq = R"({"gptq": true})",
        .command = "-m axolotl.cli.train axolotl.yaml",
@@ -63,7 +68,8 @@ const std::vector<ExportProgram>& all_export_programs() {
       {.name = "llamafactory",
        .file = "llamafactory.yaml",
        .keys = "model_name_or_path flash_attn val_size eval_strategy eval_steps "
-               "per_device_eval_batch_size cutoff_len max_samples neat_packing num_train_epochs "
+               "per_device_eval_batch_size eval_on_start cutoff_len max_samples neat_packing "
+               "num_train_epochs "
                "max_steps per_device_train_batch_size gradient_accumulation_steps learning_rate "
                "weight_decay warmup_ratio warmup_steps lr_scheduler_type lr_scheduler_kwargs "
                "adam_beta1 adam_beta2 adam_epsilon max_grad_norm optim seed "
@@ -73,6 +79,8 @@ const std::vector<ExportProgram>& all_export_programs() {
                      "logging_steps": 1, "report_to": "none"})",
        .nf4 = R"({"quantization_bit": 4, "quantization_method": "bnb",
                   "double_quantization": true})",
+       .nf4_once = R"({"quantization_bit": 4, "quantization_method": "bnb",
+                       "double_quantization": false})",
        .int8 = R"({"quantization_bit": 8, "quantization_method": "bnb"})",
        .gptq = "{}",
        .command = "-m llamafactory.launcher llamafactory.yaml"}};

@@ -7,6 +7,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
+#include "sftbench/data/entry_template.h"
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_names.h"
 
@@ -173,10 +174,12 @@ std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& p
     const std::string field = text_at(set, "field");
     take("dataset_text_field", text_node(field.empty() ? "text" : field), path + ".type");
     take("response_template", text_node("None"), path + ".type");
+  } else if (type == kAlpacaForm) {
+    take("data_formatter_template", text_node(type), path + ".type");
   } else if (const YamlNode* node = set.find("type")) {  // trl's sets have none
     diagnostics.error(*node, path + ".type",
                       "found " + describe(*node) + ", which has no equal here",
-                      "chat_template or completion, or --data FILE and --template TEXT");
+                      "chat_template, completion or alpaca, or --data FILE and --template TEXT");
   }
   return std::nullopt;
 }
