@@ -49,6 +49,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/node_launch.h"
 #include "sftbench/launch/rank_request.h"
@@ -114,6 +115,18 @@ std::vector<std::string> subcommand_names(const CLI::App* command) {
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
   const std::string nearest = nearest_spelling(word, candidates);
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+// The property that somebody took for an option: "max_steps" of "--max-steps". Empty where it is none.
+std::string property_of(const std::string& option, const CLI::App& command) {
+  if (command.get_option_no_throw("--set") == nullptr) return {};
+  std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const std::vector<Experiment>& experiments = Catalog::shipped().experiments;
+  const bool known = std::any_of(
+      experiments.begin(), experiments.end(),
+      [&name](const Experiment& experiment) { return experiment.find(name) != nullptr; });
+  return known ? name : std::string();
 }
 
 void print_error(const std::string& who, const std::string& message) {
@@ -200,6 +213,9 @@ std::string unknown_word_message(const CLI::App& app) {
   const std::string& word = unknown.front();
   if (word.size() > 1 && word.front() == '-') {
     const std::string option = word.substr(0, word.find('='));
+    const std::string property = property_of(option, *command);
+    if (!property.empty())
+      return "unknown option '" + option + "'; expected --set " + property + "=VALUE";
     return "unknown option '" + option + "'" + did_you_mean(option, option_names(command));
   }
   const std::vector<std::string> subcommands = subcommand_names(command);

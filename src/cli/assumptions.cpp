@@ -8,8 +8,8 @@ namespace {
 std::string precision_text(const TrainingJob& job) {
   const std::string dtype = name_of(job.precision.torch_dtype);
   if (job.precision.autocast == Autocast::kNo)
-    return "weights, gradients and products in " + dtype +
-           " (--set torch_dtype=float32 --set bf16=true)";
+    return "weights, gradients and products in " + dtype + " (--set torch_dtype=float32 --set " +
+           (dtype == "float16" ? "accelerate_config_mixed_precision=fp16)" : "bf16=true)");
   return "weights in " + dtype + ", products in autocast's " +
          std::string(name_of(job.precision.autocast));
 }
@@ -19,21 +19,37 @@ std::string tuning_text(const TrainingJob& job, const std::string& stack) {
   if (job.tuning == TuningMethod::kPrompt)
     return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
   return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
-         (job.tuning != TuningMethod::kGptqLora ? ""
+         (!row_of(job.tuning).quantized_weights ? ""
           : stack.ends_with("8bit")             ? " over 8-bit weights"
                                                 : " over 4-bit weights") +
          " (--set r=N --set target_modules=all-linear)";
 }
 
+// Other programs have them where they are asked for.
+std::string kernels_text(const TrainingJob& job) {
+  const bool fused = job.kernels.fused_loss;
+  return std::string(fused ? "with" : "without") +
+         " fused kernels for loss, norms and positions (--set fast_kernels=" +
+         (fused ? "None)" : "'[\"True\",\"True\",\"True\"]')");
+}
+
+std::string ranks_text(const TrainingJob& job) {
+  return std::to_string(job.device.ranks) + " ranks under " + name_of(job.parallel.strategy) +
+         " (--set distributed_backend=DDP or FSDP)";
+}
+
 }  // namespace
 
 Definitions assumptions_of(const TrainingJob& job, const std::string& stack) {
-  return {{"assumes", "trained by " + stack + " (--stack)"},
-          {"", precision_text(job)},
-          {"", tuning_text(job, stack)},
-          {"", "optimizer " + std::string(name_of(job.optimizer.kind)) +
-                   (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
-                   " (--set optim=NAME)"}};
+  Definitions lines = {{"assumes", "trained by " + stack + " (--stack)"},
+                       {"", precision_text(job)},
+                       {"", tuning_text(job, stack)},
+                       {"", "optimizer " + std::string(name_of(job.optimizer.kind)) +
+                                (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
+                                " (--set optim=NAME)"}};
+  if (stack != "sftbench") lines.emplace_back("", kernels_text(job));
+  if (job.device.ranks > 1) lines.emplace_back("", ranks_text(job));
+  return lines;
 }
 
 std::string step_text(const TrainingJob& job) {

@@ -9,6 +9,7 @@
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/file.h"
 #include "sftbench/data/entry_file.h"
+#include "sftbench/plan/data_sets.h"
 
 namespace sftbench {
 namespace {
@@ -16,6 +17,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kUncut = int64_t{1} << 30;
+
+std::vector<int64_t> lengths_of(CountedFile& file, const fs::path& path,
+                                const std::string& tokenizer_directory,
+                                const Tokenizer& tokenizer) {
+  TokenCountCache cache(user_cache_directory() / "tokens",
+                        {.tokenizer_digest = tokenizer_digest(tokenizer_directory),
+                         .dataset_digest = digest_data(path),
+                         .text_field = file.counted(),
+                         .entries = file.size()});
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<int64_t> lengths = file.count(tokenizer, threads, cache);
+  file.tell_account();
+  return lengths;
+}
 
 // Those of vision datasets, whose texts stand without a chat template.
 bool has_chats(const fs::path& path, const DatasetForms& forms) {
@@ -45,6 +60,12 @@ CountedFile::CountedFile(const fs::path& path, const DatasetForms& forms,
   size_ = dataset_->size();
 }
 
+CountedFile::CountedFile(const fs::path& path, const Tokenizer& tokenizer,
+                         const TextDatasetOptions& options) {
+  dataset_.emplace(open_entries(path), tokenizer, options);
+  size_ = dataset_->size();
+}
+
 std::vector<int64_t> CountedFile::count(const Tokenizer& tokenizer, int threads,
                                         TokenCountCache& cache,
                                         const std::function<void(int64_t)>& progress) {
@@ -68,17 +89,28 @@ void CountedFile::tell_account() const {
 CountedData count_data(const DatasetForms& forms) {
   const fs::path path = require_dataset("--dataset", forms.dataset);
   CountedFile file(path, forms);
-  TokenCountCache cache(user_cache_directory() / "tokens",
-                        {.tokenizer_digest = tokenizer_digest(forms.tokenizer),
-                         .dataset_digest = digest_data(path),
-                         .text_field = file.counted(),
-                         .entries = file.size()});
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   CountedData counted{fs::absolute(path).string(), {}, {}};
   if (file.options() != nullptr) counted.options = *file.options();
-  counted.lengths = file.count(tokenizer_of(forms), threads, cache);
-  file.tell_account();
+  counted.lengths = lengths_of(file, path, forms.tokenizer, tokenizer_of(forms));
   return counted;
+}
+
+std::vector<int64_t> count_lengths(const TrainingJob& job) {
+  const std::string& directory = job.model.tokenizer_directory;
+  TextDatasetOptions options = text_options(job.data, 0);
+  options.model_max_length = kUncut;
+  if (!job.data.chat_template.empty()) {
+    options.chat_template = {job.data.chat_template, "chat_template"};
+    options.now = std::time(nullptr);
+  }
+  Tokenizer tokenizer =
+      directory.empty() ? Tokenizer::builtin() : Tokenizer::from_directory(directory);
+  complete_special_tokens(tokenizer);
+  CountedFile file(job.data.path, tokenizer, options);
+  std::vector<int64_t> lengths = lengths_of(file, job.data.path, directory, tokenizer);
+  const int64_t most = job.data.most_entries;
+  if (most > 0 && most < std::ssize(lengths)) lengths.resize(static_cast<size_t>(most));
+  return lengths;
 }
 
 }  // namespace sftbench

@@ -11,6 +11,7 @@
 #include "cli/dataset_forms.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
+#include "sftbench/plan/training_job.h"
 
 namespace sftbench {
 
@@ -20,6 +21,8 @@ class CountedFile {
   // `model_max_length`: tokens that an entry is cut to; 0: none is cut. InputError.
   CountedFile(const std::filesystem::path& path, const DatasetForms& forms,
               int64_t model_max_length = 0);
+  CountedFile(const std::filesystem::path& path, const Tokenizer& tokenizer,
+              const TextDatasetOptions& options);
 
   int64_t size() const { return size_; }
   // What the counts are counts of.
@@ -46,5 +49,9 @@ struct CountedData {
 
 // Counted once and then cached. InputError.
 CountedData count_data(const DatasetForms& forms);
+
+// The lengths of one file or folder of texts that `job` trains on, as its tokenizer has them.
+// InputError.
+std::vector<int64_t> count_lengths(const TrainingJob& job);
 
 }  // namespace sftbench

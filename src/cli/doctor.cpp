@@ -107,10 +107,14 @@ std::vector<Finding> find_gpus(const Nvml* nvml) {
     const GpuIdentity& gpu = nvml->gpus()[i];
     const GpuFacts* facts = Catalog::shipped().gpus.find(gpu.name);
     const std::string size = ", " + bytes_text(static_cast<double>(gpu.memory_bytes));
-    findings.push_back(
-        {"gpu " + std::to_string(i), facts != nullptr ? "ok" : "warn", gpu.name + size,
-         facts != nullptr ? "gpu_model: " + facts->name
-                          : "not in config/gpus.yaml: MFU will be null until its peaks are added"});
+    Finding finding = {"gpu " + std::to_string(i), "warn", gpu.name + size,
+                       "not in config/gpus.yaml: MFU will be null until its peaks are added"};
+    if (facts != nullptr) finding.advice = facts->obstacle();
+    if (finding.advice.empty()) {
+      finding.state = "ok";
+      finding.advice = "gpu_model: " + facts->name;
+    }
+    findings.push_back(std::move(finding));
   }
   if (findings.empty()) findings.push_back({"gpus", "none", "none to use", ""});
   return findings;
@@ -169,6 +173,7 @@ std::vector<Finding> examine(const fs::path& results) {
                                    find_memory(host),
                                    find_engine(probe),
                                    judge_blas(probe.environment),
+                                   judge_products(probe.environment),
                                    find_threads(host),
                                    find_driver(nvml.get(), no_nvml)};
   for (Finding& finding : find_gpus(nvml.get())) findings.push_back(std::move(finding));
@@ -199,6 +204,15 @@ Finding judge_blas(const Json& environment) {
   if (blas.empty()) return {"blas", "none", "not known without libtorch", ""};
   if (blas.find("reference") == std::string::npos) return {"blas", "ok", blas, ""};
   return {"blas", "warn", blas, "far slower than OpenBLAS: apt-get install libopenblas0-openmp"};
+}
+
+Finding judge_products(const Json& environment) {
+  const Json libraries = environment.value("products", Json::object());
+  if (libraries.empty()) return {"products", "none", "not known without libtorch", ""};
+  std::vector<std::string> found;
+  for (const auto& [dtype, library] : libraries.items())
+    found.push_back(dtype + " by " + library.get<std::string>());
+  return {"products", "ok", join(found, "; "), ""};
 }
 
 Finding judge_cpu_flags(const std::vector<std::string>& flags) {

@@ -28,6 +28,8 @@ struct Finding {
 
 // Each takes what it judges, so that it can be tested without a machine that has it.
 Finding judge_blas(const Json& environment);
+// Which library multiplies matrices of each dtype on the host.
+Finding judge_products(const Json& environment);
 Finding judge_cpu_flags(const std::vector<std::string>& flags);
 // `probe`: of the engine that trains on GPUs.
 Finding judge_cuda(const EngineProbe& probe, size_t gpus);

@@ -17,9 +17,9 @@ namespace sftbench {
 namespace {
 
 // What is asked of an engine.
-using Question = Json (*)(Engine&);
+using EngineQuestion = Json (*)(Engine&);
 
-[[noreturn]] void answer(const std::string& device, Question question, int pipe_end) {
+[[noreturn]] void answer(const std::string& device, EngineQuestion question, int pipe_end) {
   Json reply;
   try {
     reply = {{"environment", question(*load_engine(device))}};
@@ -49,7 +49,7 @@ std::string read_until_closed(int pipe_end, double timeout_s) {
 
 namespace {
 
-EngineProbe ask_engine(const std::string& device, Question question, double timeout_s) {
+EngineProbe ask_engine(const std::string& device, EngineQuestion question, double timeout_s) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {Json::object(), "no pipe to a child process"};
   const pid_t child = ::fork();

@@ -15,17 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // The folder that the job reads, or the hub's name of a model that is not here.
-std::string model_of(const TrainingJob& job, const std::string& own_model,
-                     const std::string& stack) {
+std::string model_of(const TrainingJob& job, const std::string& own_model) {
   if (!own_model.empty())
     return fs::is_directory(own_model) ? fs::absolute(own_model).lexically_normal().string()
                                        : own_model;
   if (!job.model.weights_directory.empty()) return job.model.weights_directory;
   const ModelFacts* facts = Catalog::shipped().models.find(job.model.name);
   if (facts == nullptr) return job.model.name;
-  const bool quantized =
-      row_of(job.tuning).quantized_weights && quantized_method_of(stack) == nullptr;
-  for (const char* format : {quantized ? "GPTQ-Quantized" : "Vanilla", "Vanilla"}) {
+  for (const char* format : {is_of_gptq(job.tuning) ? "GPTQ-Quantized" : "Vanilla", "Vanilla"}) {
     const auto places = facts->weights.find(format);
     if (places == facts->weights.end()) continue;
     for (const std::string& place : places->second)
@@ -66,7 +63,16 @@ ExportedJobs write_exports(const std::vector<std::string>& exports, const Traini
     const size_t equals = text.find('=');
     const std::string program = text.substr(0, equals);
     const fs::path folder = equals == std::string::npos ? program : text.substr(equals + 1);
-    const ExportedJob exported = exported_job(program, job, model_of(job, own_model, stack), stack);
+    if (folder.empty()) {
+      throw InputError(
+          {{{},
+            0,
+            "--export",
+            "'" + text + "' names no folder",
+            program.empty() ? "PROGRAM, or PROGRAM=DIR" : program + ", or " + program + "=DIR",
+            {}}});
+    }
+    const ExportedJob exported = exported_job(program, job, model_of(job, own_model), stack);
     fs::create_directories(folder);
     Json files = Json::array();
     for (const ExportedFile& file : exported.files) {

@@ -29,7 +29,7 @@ sftbench COMMAND -h shows the main options of one, --help all of them.
   sftbench run --arguments FILE             the arguments of another program
 
   --set PROPERTY=VALUE     such as batch_size=4 or number_gpus=8
-  --experiment METHOD      full (with --model, the default), lora, gptq-lora, pt
+  --experiment METHOD      full (the default), lora, qlora, gptq-lora or pt
   --weights random         draw the weights: nothing is fetched
   --ranks N, --threads N   processes and threads on CPUs
   --price USD              of an hour of a GPU: results have the cost of tokens
@@ -110,6 +110,7 @@ sftbench recommend chooses the GPUs. Everything: sftbench predict --help
   --budget USD             it costs at most that much
   --gpus H100,L40S         the GPUs that you can have
   --max-gpus N             at most so many (8)
+  --own N                  so many of them are yours: no price is asked
   --epochs X, --batch N    passes over the data; entries of a step
   --set PROPERTY=VALUE     how it trains: r=16, optim=adafactor
   --stack NAME             what trains it (transformers)
@@ -228,6 +229,21 @@ Everything: sftbench dataset show --help
 HF_TOKEN has the token of gated data.
 Everything: sftbench dataset fetch --help
 )"},
+      {"models", R"(List the models that are known, or show one in full.
+
+  sftbench models                           all of them
+  sftbench models NAME                      one, with the source of each fact
+  sftbench models qwen                      those that have it in a cell
+
+  --fits GPU               those that one such GPU trains, by prediction
+  --method full|lora|...   how it trains them (lora)
+  --length N               tokens of their rows (2048)
+  --family NAME            those of one family
+  --max-parameters 8B      those with at most so many
+  --sort COLUMN            smallest first
+
+Everything: sftbench models --help
+)"},
       {"weights", R"(Fetch, verify and merge the weights of models.
 
   sftbench weights fetch NAME|ORG/NAME          into a Hugging Face cache
@@ -284,8 +300,8 @@ const Heading kHeadings[] = {
       "--simulate"}},
     {"Several nodes", {"--launcher", "--hosts", "--hostfile"}},
     {"An engine",
-     {"--on", "--workers", "--submit", "--slurm", "--kubernetes", "--ray-address", "--program",
-      "--env"}},
+     {"--on", "--workers", "--nodes", "--submit", "--slurm", "--kubernetes", "--ray-address",
+      "--program", "--env"}},
     {"Cells of a sweep",
      {"--operation", "--seed", "--jobs", "--limit", "--repeats", "--until-known", "--until",
       "--worker", "--locking", "--lease", "--host-memory", "--max-retries", "--no-retry-failed",
@@ -296,15 +312,18 @@ const Heading kHeadings[] = {
     {"Checkpoints and the trained model",
      {"--output-dir", "--logging-strategy", "--logging-steps", "--save-model-dir",
       "--checkpoint-dir", "--save-strategy", "--save-steps", "--save-total-limit",
-      "--resume-from-checkpoint", "--load-best-model-at-end"}},
+      "--resume-from-checkpoint", "--load-best-model-at-end", "--generate", "--max-new-tokens"}},
     {"The machine that is predicted",
      {"--flops-per-s", "--attention-flops-per-s", "--element-gb-per-s", "--memory-gb-per-s",
       "--memory-gib", "--inside-gb-per-s", "--inside-latency-us", "--between-gb-per-s",
       "--between-latency-us", "--no-overlap", "--stack", "--evidence"}},
 };
 
-bool has_a_space(const CLI::App& command) {
-  return command.get_option_no_throw("--arguments") != nullptr;
+// Of a command with a space all headings, of one that predicts a machine that of the machine.
+bool has_heading(const CLI::App& command, const Heading& heading) {
+  return command.get_option_no_throw("--arguments") != nullptr ||
+         (heading.options.begin()[0] == std::string_view("--flops-per-s") &&
+          command.get_option_no_throw("--flops-per-s") != nullptr);
 }
 
 }  // namespace
@@ -315,12 +334,11 @@ std::string_view first_screen(const std::string& command) {
 }
 
 void group_options(CLI::App& command) {
-  if (has_a_space(command)) {
-    for (const Heading& heading : kHeadings) {
-      for (const char* name : heading.options) {
-        CLI::Option* option = command.get_option_no_throw(name);
-        if (option != nullptr && option->get_group() == "Options") option->group(heading.text);
-      }
+  for (const Heading& heading : kHeadings) {
+    if (!has_heading(command, heading)) continue;
+    for (const char* name : heading.options) {
+      CLI::Option* option = command.get_option_no_throw(name);
+      if (option != nullptr && option->get_group() == "Options") option->group(heading.text);
     }
   }
   // Taken there, since they belong to what a cell is, but nobody looks for them there.

@@ -54,12 +54,14 @@ Json as_json(const GpuFacts& gpu) {
           {"usable_memory_bytes", gpu.memory_of_programs()},
           {"board_power_watts", gpu.board_power_watts ? Json(*gpu.board_power_watts) : Json()},
           {"source", gpu.source},
-          {"note", gpu.note}};
+          {"note", gpu.note},
+          {"obstacle", gpu.obstacle()}};
 }
 
 std::string in_full(const GpuFacts& gpu) {
   Definitions facts = {
       {"architecture", gpu.architecture + ", compute capability " + gpu.compute_capability}};
+  if (!gpu.obstacle().empty()) facts.emplace_back("trains", "not yet: " + gpu.obstacle());
   if (!gpu.aliases.empty()) facts.emplace_back("also named", join(gpu.aliases));
   facts.emplace_back("memory", cell_text(memory_gib(gpu)) + " GiB");
   if (gpu.usable_memory_bytes) {

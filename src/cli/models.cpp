@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "cli/catalog_table.h"
 #include "cli/definition_list.h"
+#include "cli/fitting_models.h"
+#include "cli/number_checks.h"
 #include "cli/record.h"
+#include "cli/rounding.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/families/family.h"
@@ -79,6 +84,9 @@ std::string main_place(const ModelFacts& model) {
   return vanilla == model.weights.end() ? std::string() : vanilla->second.back();
 }
 
+// Of the overview.
+constexpr size_t kName = 0, kParameters = 5, kTrains = 6, kPlace = 8;
+
 Table overview(const ModelCatalog& catalog) {
   Table table{
       {"model", "family", "layers", "hidden", "heads", "parameters", "trains", "facts", "weights"},
@@ -91,15 +99,20 @@ Table overview(const ModelCatalog& catalog) {
   return table;
 }
 
+// JSON alone has truth values, beside which architecture_known stands.
+void put_words(const ModelCatalog& catalog, Table& table) {
+  for (std::vector<Json>& row : table.rows)
+    row[kTrains] = trains_text(*catalog.find(row[kName].get<std::string>()));
+}
+
 // As people read the cells.
-void shorten(const ModelCatalog& catalog, Table& table) {
-  constexpr size_t kColumns = 50, kName = 0, kParameters = 5, kTrains = 6, kPlace = 8;
+void shorten(Table& table) {
+  constexpr size_t kColumns = 50;
   for (std::vector<Json>& row : table.rows) {
     Json& count = row[kParameters];
     if (count.is_number()) count = in_billions(count.get<int64_t>());
-    row[kTrains] = trains_text(*catalog.find(row[kName].get<std::string>()));
-    const auto place = row[kPlace].get<std::string>();
-    if (place.size() > kColumns) row[kPlace] = place.substr(0, kColumns - 3) + "...";
+    const auto place = row.back().get<std::string>();
+    if (place.size() > kColumns) row.back() = place.substr(0, kColumns - 3) + "...";
   }
 }
 
@@ -171,13 +184,69 @@ std::string in_full(const ModelFacts& model) {
   return text + "\nconfig.json\n" + definition_list(config);
 }
 
-void print_models(const CatalogTableOptions& options) {
+struct ModelsArguments {
+  CatalogTableOptions table;
+  FittingOptions fits;
+  std::string family;
+  std::optional<int64_t> least, most;  // parameters
+
+  bool filters() const { return !fits.gpu.empty() || !family.empty() || least || most; }
+};
+
+void require_known_family(const std::string& family, const ModelCatalog& catalog) {
+  std::set<std::string> known;
+  for (const ModelFacts& model : catalog.models()) known.insert(model.family);
+  if (family.empty() || known.count(family) > 0) return;
+  const std::vector<std::string> names(known.begin(), known.end());
+  throw InputError({{{},
+                     0,
+                     "--family",
+                     "unknown family '" + family + "'",
+                     "one of " + join(names),
+                     nearest_spelling(family, names)}});
+}
+
+void keep_sizes(const ModelsArguments& arguments, const ModelCatalog& catalog, Table& table) {
+  std::erase_if(table.rows, [&](const std::vector<Json>& row) {
+    const ModelFacts& model = *catalog.find(row[kName].get<std::string>());
+    if (!arguments.family.empty() && model.family != arguments.family) return true;
+    if (!arguments.least && !arguments.most) return false;
+    const Json& count = row[kParameters];
+    if (count.is_null()) return true;
+    const auto parameters = count.get<int64_t>();
+    return parameters < arguments.least.value_or(0) ||
+           parameters > arguments.most.value_or(parameters);
+  });
+}
+
+void keep_fitting(const FittingOptions& options, Table& table) {
+  const std::map<std::string, Fitting> fitting = fitting_models(options);
+  std::erase_if(table.rows, [&fitting](const std::vector<Json>& row) {
+    return fitting.count(row[kName].get<std::string>()) == 0;
+  });
+  table.columns.insert(table.columns.begin() + kPlace, {"memory_GiB", "tokens/s"});
+  for (std::vector<Json>& row : table.rows) {
+    const Fitting& one = fitting.at(row[kName].get<std::string>());
+    row.insert(row.begin() + kPlace,
+               {rounded_to(one.memory_bytes / kGiB, 10), short_figure(one.tokens_per_s)});
+  }
+}
+
+void print_models(const ModelsArguments& arguments) {
+  const CatalogTableOptions& options = arguments.table;
   const OutputFormat format = output_format(options.format);
   const ModelCatalog& catalog = Catalog::shipped().models;
   const ModelFacts* model = options.word.empty() ? nullptr : catalog.find(options.word);
-  if (model != nullptr) return print_record(in_full(*model), as_json(*model), format);
+  if (model != nullptr && !arguments.filters())
+    return print_record(in_full(*model), as_json(*model), format);
+  require_known_family(arguments.family, catalog);
   Table table = rows_with(options.word, overview(catalog));
-  if (table.rows.empty()) {
+  if (!table.rows.empty()) {
+    keep_sizes(arguments, catalog, table);
+    if (!arguments.fits.gpu.empty()) keep_fitting(arguments.fits, table);
+    if (table.rows.empty())
+      throw InputError({{{}, 0, {}, "no model is left by these options", "fewer of them", {}}});
+  } else {
     throw InputError({{{},
                        0,
                        {},
@@ -186,7 +255,9 @@ void print_models(const CatalogTableOptions& options) {
                        catalog.near(options.word).name}});
   }
   sort_rows(options.sort, table);
-  if (format == OutputFormat::kTable || format == OutputFormat::kMarkdown) shorten(catalog, table);
+  if (format != OutputFormat::kJson && format != OutputFormat::kJsonLines)
+    put_words(catalog, table);
+  if (format == OutputFormat::kTable || format == OutputFormat::kMarkdown) shorten(table);
   print_table(table, format);
 }
 
@@ -194,17 +265,40 @@ void print_models(const CatalogTableOptions& options) {
 
 void add_models_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("models", "the models that are known, or one in full");
-  const auto options = std::make_shared<CatalogTableOptions>();
+  const auto arguments = std::make_shared<ModelsArguments>();
   add_catalog_table_options(*command, "NAME", "model to show in full, with the source of each fact",
-                            *options);
+                            arguments->table);
+  CLI::Option* fits =
+      command
+          ->add_option("--fits", arguments->fits.gpu,
+                       "only those that one such GPU trains, by prediction, with their memory and "
+                       "tokens/s")
+          ->type_name("GPU");
+  command->add_option("--method", arguments->fits.method, "with --fits: how they are tuned")
+      ->needs(fits)
+      ->type_name("full|lora|qlora|lora-8bit|gptq-lora|pt")
+      ->capture_default_str();
+  command->add_option("--length", arguments->fits.length, "with --fits: tokens of a row")
+      ->needs(fits)
+      ->transform(whole_number(1, 131072))
+      ->capture_default_str();
+  command->add_option("--family", arguments->family, "only those of one family")->type_name("NAME");
+  command->add_option("--min-parameters", arguments->least, "only those with at least so many: 1B")
+      ->transform(token_count())
+      ->option_text("N");
+  command->add_option("--max-parameters", arguments->most, "only those with at most so many: 8B")
+      ->transform(token_count())
+      ->option_text("N");
   command->footer(R"(
 Examples:
   sftbench models
   sftbench models qwen --sort parameters
   sftbench models smollm2-135m
+  sftbench models --fits RTX-4090 --method qlora --sort parameters
+  sftbench models --family llama --max-parameters 8B
   sftbench models --format csv)");
-  command->callback([options, &exit_code] {
-    print_models(*options);
+  command->callback([arguments, &exit_code] {
+    print_models(*arguments);
     exit_code = 0;
   });
 }

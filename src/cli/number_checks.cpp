@@ -124,7 +124,7 @@ CLI::Validator token_count() {
     if (unit != std::string::npos) number *= std::pow(1000.0, static_cast<double>(unit + 1));
     const bool whole = error == std::errc() && end == digits.data() + digits.size();
     if (!whole || !(number >= 1) || number > 1e15)
-      return refusal(word, "a number of tokens: 50000000, 50M, 1.5B");
+      return refusal(word, "a whole number: 50000000, 50M, 1.5B");
     word = std::to_string(std::llround(number));
     return {};
   };
@@ -137,7 +137,7 @@ CLI::Validator byte_count() {
     if (word.find_first_not_of("0123456789") == 0) return refusal(given, expected);
     // Throws for what is beyond 2^64 and for an unknown unit.
     try {
-      (void)CLI::AsSizeValue(/*kb_is_1000=*/false)(word);
+      (void)CLI::AsSizeValue(/*kb_is_1000=*/true)(word);
     } catch (const CLI::ValidationError&) {
       return refusal(given, expected);
     }

@@ -21,6 +21,7 @@ struct OwnTraining {
   std::string experiment;          // that is asked for, or follows from the rest
   std::vector<GivenValue> values;  // beside --set
   ArgumentFile file;
+  bool fits_batch = false;  // batch_size among the values is to grow to what GPUs hold
 };
 
 // Values of --arguments give way to those of options and of --set. Without a space and with a model or

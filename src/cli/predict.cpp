@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -16,13 +17,14 @@
 #include "cli/export_option.h"
 #include "cli/machine_options.h"
 #include "cli/number_checks.h"
+#include "cli/own_model_check.h"
 #include "cli/predict_alternatives.h"
 #include "cli/predict_exact.h"
 #include "cli/predict_space.h"
+#include "cli/predicted_rows.h"
 #include "cli/quantized_method.h"
 #include "cli/record.h"
 #include "cli/selection.h"
-#include "cli/worst_batch.h"
 #include "sftbench/advise/odds.h"
 #include "sftbench/advise/oracle.h"
 #include "sftbench/advise/own_evidence.h"
@@ -39,6 +41,7 @@ namespace sftbench {
 namespace {
 
 constexpr double kGigabyte = 1e9;
+constexpr const char* kByArithmetic = " by arithmetic";  // where own measurements move it
 
 struct PredictArguments {
   Selection selection;
@@ -63,8 +66,8 @@ std::string seconds(double s) {
   return cell_text(s) + " s";
 }
 
-std::string verdict_text(const Prediction& prediction) {
-  switch (prediction.fit) {
+std::string verdict_text(Fit fit) {
+  switch (fit) {
     case Fit::kFits:
       return ": fits";
     case Fit::kTight:
@@ -79,12 +82,22 @@ std::string verdict_text(const Prediction& prediction) {
 
 std::string memory_text(const Prediction& prediction) {
   const MachineModel& machine = prediction.machine;
-  const double needed = needed_bytes(prediction.cost, prediction.job, machine);
-  const double beside = needed - prediction.cost.memory.total();
-  std::string text = gib(needed);
+  const double arithmetic = needed_bytes(prediction.cost, prediction.job, machine);
+  const double beside = arithmetic - prediction.cost.memory.total();
+  std::string text = gib(prediction.needed_bytes);
   if (machine.memory_bytes > 0) text += " of " + gib(machine.memory_bytes);
   if (beside > 0) text += " (" + gib(beside) + " beside tensors)";
-  return text + verdict_text(prediction);
+  if (prediction.needed_bytes != arithmetic) text += ", " + gib(arithmetic) + kByArithmetic;
+  return text + verdict_text(prediction.fit);
+}
+
+std::string step_time_text(const Prediction& prediction) {
+  const StepCost& cost = prediction.cost;
+  std::string text = seconds(prediction.step_s);
+  if (prediction.step_s != cost.step_s) text += ", " + seconds(cost.step_s) + kByArithmetic;
+  return text + ": compute " + seconds(cost.compute_s) + ", communication beside none " +
+         seconds(cost.exposed_s) + " (of " + seconds(cost.communication_s) + "), optimizer " +
+         seconds(cost.optimizer_s) + ", host " + seconds(cost.host_s);
 }
 
 std::string percent_text(double share) {
@@ -93,9 +106,9 @@ std::string percent_text(double share) {
 }
 
 // What nine of ten measurements are expected to be, and what that rests on.
-void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
-                   Definitions& lines) {
-  const Interval time = uncertainty.interval(Figure::kTime, prediction.at);
+void put_intervals(const PredictedRows& rows, const Uncertainty& uncertainty, Definitions& lines) {
+  const Prediction& prediction = rows.memory;
+  const Interval time = uncertainty.interval(Figure::kTime, rows.time.at);
   const Interval memory = uncertainty.interval(Figure::kMemory, prediction.at);
   const auto put = [&lines](const char* name, const std::string& range, const Interval& interval) {
     if (interval.residuals > 0)
@@ -105,7 +118,7 @@ void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
     const std::string expected = interval.own ? "expected " + unit(range.expected) + "; " : "";
     return expected + unit(range.low) + " to " + unit(range.high);
   };
-  put("step interval", range_text(step_range(prediction, uncertainty), time, seconds), time);
+  put("step interval", range_text(step_range(rows.time, uncertainty), time, seconds), time);
   put("memory interval", range_text(memory_range(prediction, uncertainty), memory, gib), memory);
   if (prediction.cost.memory.fragmentation > 0) {
     const Range held = held_range(prediction, uncertainty);
@@ -124,7 +137,7 @@ void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
 // How long a run over so many positions takes.
 void put_run(const Prediction& prediction, const Uncertainty& uncertainty, int64_t tokens,
              Definitions& lines, Json& json) {
-  const double step = prediction.cost.positions_per_second() * prediction.cost.step_s;
+  const auto step = static_cast<double>(prediction.cost.positions);
   const double steps = std::ceil(static_cast<double>(tokens) / step), hours = steps / 3600;
   const Range seconds_of_step = step_range(prediction, uncertainty);
   const auto text = [hours](double s) { return cell_text(short_figure(hours * s)) + " h"; };
@@ -151,12 +164,15 @@ void put_network(const Prediction& prediction, Definitions& lines) {
                                     " of a node; --between-gb-per-s gives another");
 }
 
-Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertainty) {
+Definitions lines_of(const TrainingJob& job, const PredictedRows& rows,
+                     const Uncertainty& uncertainty) {
+  const Prediction& prediction = rows.time;
   const StepCost& cost = prediction.cost;
-  const MemoryCost& m = cost.memory;
-  const double tokens_per_s = cost.positions_per_second();
-  Definitions lines = assumptions_of(prediction.job, prediction.machine.stack.name);
-  lines.emplace_back("", step_text(prediction.job));
+  const MemoryCost& m = rows.memory.cost.memory;
+  const double tokens_per_s = prediction.positions_per_second();
+  Definitions lines = assumptions_of(job, prediction.machine.stack.name);
+  lines.emplace_back("", step_text(job));
+  lines.emplace_back("", rows.words());
   const Definitions parts = {
       {"parameters", gib(m.parameters) + " of a rank, between steps"},
       {"gradients", gib(m.gradients)},
@@ -165,11 +181,8 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
       {"activations", gib(m.activations)},
       {"logits", gib(m.logits)},
       {"workspace", gib(m.workspace) + " of the library of products"},
-      {"memory", memory_text(prediction)},
-      {"step", seconds(cost.step_s) + ": compute " + seconds(cost.compute_s) +
-                   ", communication beside none " + seconds(cost.exposed_s) + " (of " +
-                   seconds(cost.communication_s) + "), optimizer " + seconds(cost.optimizer_s) +
-                   ", host " + seconds(cost.host_s)},
+      {"memory", memory_text(rows.memory)},
+      {"step", step_time_text(prediction)},
       {"throughput",
        cell_text(tokens_per_s) + " tokens/s, padding included; " +
            cell_text(tokens_per_s / static_cast<double>(prediction.job.device.ranks)) +
@@ -183,7 +196,7 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
                                         "copies out");
   }
   put_network(prediction, lines);
-  put_intervals(prediction, uncertainty, lines);
+  put_intervals(rows, uncertainty, lines);
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
                                         cell_text(c.sent_bytes / kGigabyte) +
@@ -211,14 +224,22 @@ Json interval_json(const Range& range, const Interval& interval) {
           {"level", 0.9},     {"measurements", interval.residuals}, {"basis", interval.basis}};
 }
 
-Json as_json(const Prediction& prediction, const Uncertainty& uncertainty) {
-  const auto& p = prediction;
-  Json json = to_json(p.cost, p.job, p.machine);
-  json["verdict"] = p.fit == Fit::kUnknown ? Json() : Json(name_of(p.fit));
-  json["memory_bytes"]["needed"] = needed_bytes(p.cost, p.job, p.machine);
-  const Interval time = uncertainty.interval(Figure::kTime, p.at);
+Json as_json(const PredictedRows& rows, const Uncertainty& uncertainty) {
+  const Prediction &time_of = rows.time, &p = rows.memory;
+  StepCost cost = time_of.cost;
+  cost.memory = p.cost.memory;
+  Json json = to_json(cost, p.job, p.machine);
+  const bool known = p.fit != Fit::kUnknown;
+  json["verdict"] = known ? Json(name_of(p.fit)) : Json();
+  json["fits"] = known ? Json(p.fit != Fit::kDies) : Json();
+  json["memory_bytes"]["needed"] = p.needed_bytes;
+  json["step_seconds"]["expected"] = time_of.step_s;
+  json["padded_tokens_per_second"] = time_of.positions_per_second();
+  json["padded_tokens_per_second_per_device"] =
+      time_of.positions_per_second() / static_cast<double>(p.job.device.ranks);
+  const Interval time = uncertainty.interval(Figure::kTime, time_of.at);
   const Interval memory = uncertainty.interval(Figure::kMemory, p.at);
-  json["step_seconds"]["interval"] = interval_json(step_range(p, uncertainty), time);
+  json["step_seconds"]["interval"] = interval_json(step_range(time_of, uncertainty), time);
   json["memory_bytes"]["interval"] = interval_json(memory_range(p, uncertainty), memory);
   json["memory_bytes"]["held"] = interval_json(held_range(p, uncertainty), memory);
   const std::optional<Odds> odds =
@@ -230,36 +251,15 @@ Json as_json(const Prediction& prediction, const Uncertainty& uncertainty) {
   return json;
 }
 
-// What the dataset's own lengths mean for memory, and for how long the run takes.
-void put_worst_batch(const Prediction& prediction, const std::vector<int64_t>& lengths,
-                     Oracle& oracle, const Uncertainty& uncertainty, Definitions& lines,
-                     Json& json) {
-  const WorstBatch worst = worst_batch(prediction.job, lengths);
-  const Prediction at_worst =
-      oracle.predict(job_of(worst, prediction.job), prediction.machine.stack.name);
-  const Range memory = memory_range(at_worst, uncertainty);
-  const std::optional<Odds> odds = odds_of(at_worst, uncertainty);
-  const bool packed = prediction.job.data.padding == Padding::kPacked;
-  std::string text = "step " + std::to_string(worst.step) + " of " + std::to_string(worst.steps) +
-                     ", micro-batch " + std::to_string(worst.micro_batch) + " of rank " +
-                     std::to_string(worst.rank) + ": " + std::to_string(worst.rows) + " x " +
-                     std::to_string(worst.length) + " tokens";
-  if (!packed) text += ", the longest is entry " + std::to_string(worst.entry);
-  text +=
-      "; needs " + gib(memory.expected) + " (" + gib(memory.low) + " to " + gib(memory.high) + ")";
-  if (odds) text += "; the run is out of memory with " + percent_text(odds->dies);
-  lines.emplace_back("worst batch", text);
-  lines.emplace_back("rows", cell_text(worst.mean_length) + " tokens on average, padding included");
-  json["worst_batch"] = {{"step", worst.step},
-                         {"steps", worst.steps},
-                         {"micro_batch", worst.micro_batch},
-                         {"rank", worst.rank},
-                         {"rows", worst.rows},
-                         {"length", worst.length},
-                         {"longest_entry", packed ? Json() : Json(worst.entry)},
-                         {"mean_row_length", worst.mean_length},
-                         {"memory_bytes", {memory.low, memory.expected, memory.high}},
-                         {"out_of_memory_risk", odds ? Json(odds->dies) : Json()}};
+// Of --lengths-of, or of the file that is trained on; empty: not known.
+std::vector<int64_t> lengths_of(const PredictArguments& arguments,
+                                const MeasurementRequest& request, const TrainingJob& job) {
+  if (!arguments.data.dataset.empty()) return count_data(arguments.data).lengths;
+  std::error_code error;
+  const bool given = request.inputs.value("training_data_path", Json()).is_string();
+  const bool texts = job.data.image_field.empty();
+  if (!given || !texts || !std::filesystem::exists(job.data.path, error)) return {};
+  return count_lengths(job);
 }
 
 // The exit status: whether it fits.
@@ -267,40 +267,40 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
   const ResolveOptions options = resolve_options(loaded, arguments.selection);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   Oracle oracle(loaded.settings, options, arguments.overrides, Catalog::shipped());
-  const Prediction prediction = oracle.predict(request);
-  for (const std::string& note : prediction.notes) spdlog::info("{}", note);
   const Uncertainty uncertainty = uncertainty_with(arguments.own, oracle);
-  Definitions lines = lines_of(prediction, uncertainty);
-  Json json = as_json(prediction, uncertainty);
-  if (asks_for_divisions(prediction)) {
-    put_divisions(row_divisions(request, prediction.job, oracle), lines, json);
+  oracle.rest_on(uncertainty);
+  const Prediction full = oracle.predict(request);
+  for (const std::string& note : full.notes) spdlog::info("{}", note);
+  const PredictedRows rows = predicted_rows(full, lengths_of(arguments, request, full.job), oracle);
+  const MeasurementRequest asked = rows.alternatives(request);
+  Definitions lines = lines_of(full.job, rows, uncertainty);
+  Json json = as_json(rows, uncertainty);
+  if (asks_for_divisions(rows.memory)) {
+    put_divisions(row_divisions(asked, rows.memory.job, oracle), lines, json);
   }
-  if (prediction.fit == Fit::kDies || prediction.fit == Fit::kTight) {
-    const std::vector<MemorySwitch> switches = memory_switches(request, prediction, oracle);
-    put_switches(switches, enough_switches(request, prediction, switches, oracle), lines, json);
+  if (rows.memory.fit == Fit::kDies || rows.memory.fit == Fit::kTight) {
+    const std::vector<MemorySwitch> switches = memory_switches(asked, rows.memory, oracle);
+    put_switches(switches, enough_switches(asked, rows.memory, switches, oracle), lines, json);
   }
-  if (!arguments.data.dataset.empty()) {
-    put_worst_batch(prediction, count_data(arguments.data).lengths, oracle, uncertainty, lines,
-                    json);
-  }
-  if (arguments.tokens) put_run(prediction, uncertainty, *arguments.tokens, lines, json);
-  Fit fit = prediction.fit;
+  if (rows.worst) put_worst_batch(rows, uncertainty, lines, json);
+  if (arguments.tokens) put_run(rows.time, uncertainty, *arguments.tokens, lines, json);
+  Fit fit = rows.memory.fit;
   if (arguments.exact) {
     ResolveOptions drawn = options;
     drawn.weights = "random";
     const ExactPrediction exact =
-        predict_exactly(resolve(request, loaded.settings, drawn, Catalog::shipped()), prediction);
-    for (auto& line : exact_lines(exact, prediction)) lines.push_back(std::move(line));
+        predict_exactly(resolve(request, loaded.settings, drawn, Catalog::shipped()), full);
+    for (auto& line : exact_lines(exact, full)) lines.push_back(std::move(line));
     json["exact"] = exact_json(exact);
     fit = exact.fit;
   }
   if (!arguments.exports.empty()) {
-    ExportedJobs written = write_exports(arguments.exports, prediction.job, loaded.model_path,
-                                         prediction.machine.stack.name);
+    ExportedJobs written =
+        write_exports(arguments.exports, full.job, loaded.model_path, full.machine.stack.name);
     for (auto& line : written.lines) lines.push_back(std::move(line));
     json["export"] = std::move(written.json);
   }
-  print_record(in_full(prediction, lines), json, format);
+  print_record(in_full(full, lines), json, format);
   return fit == Fit::kDies ? exit_code(Status::kInvalid) : 0;
 }
 
@@ -365,27 +365,64 @@ int score_evidence(const PredictArguments& arguments, OutputFormat format) {
   return 0;
 }
 
+// Nothing that is asked for is left out in silence. `one`: the space has one entity.
+void refuse_what_has_no_effect(const PredictArguments& arguments, bool one) {
+  const SpacePrediction& space = arguments.space;
+  const DatasetForms& data = arguments.data;
+  const bool counts = !data.dataset.empty();
+  const char *no_score = "belongs to --score, which is not given",
+             *no_data = "belongs to --lengths-of, which is not given",
+             *no_table = "is of a table, and this is one entity",
+             *several = "the space has several entities";
+  const struct {
+    const char* option;
+    bool is_idle;
+    const char *message, *expected;
+  } options[] = {
+      {"--after", arguments.after > 0, no_score, "--score FILE beside it"},
+      {"--rows", arguments.rows, no_score, "--score FILE beside it"},
+      {"--save-residuals", !arguments.residuals.empty(), no_score, "--score FILE beside it"},
+      {"--lengths-field", !counts && data.text_field->count() > 0, no_data,
+       "--lengths-of FILE beside it"},
+      {"--lengths-tokenizer", !counts && !data.tokenizer.empty(), no_data,
+       "--lengths-of FILE beside it"},
+      {"--sort", one && !space.sort.empty(), no_table, "a space of several entities"},
+      {"--verdict", one && !space.verdicts.empty(), no_table, "a space of several entities"},
+      {"--limit", one && space.limit.has_value(), no_table, "a space of several entities"},
+      {"--exact", !one && arguments.exact, several, "--entity"},
+      {"--lengths-of", !one && counts, several, "--entity"},
+      {"--export", !one && !arguments.exports.empty(), several, "--entity"},
+      {"--tokens", !one && arguments.tokens.has_value(), several, "--entity"},
+  };
+  for (const auto& [option, is_idle, message, expected] : options)
+    if (is_idle) throw InputError({{{}, 0, option, message, expected, {}}});
+}
+
 int predict(PredictArguments arguments) {
   const OutputFormat format = output_format(arguments.format);
   StackModel::named(arguments.overrides.stack);
   if (!arguments.evidence.empty()) return score_evidence(arguments, format);
   const LoadedSpace loaded = load_space(arguments.selection);
-  if (!loaded.stack.empty() && arguments.overrides.stack == MachineOverrides().stack)
-    arguments.overrides.stack = loaded.stack;
+  std::string& stack = arguments.overrides.stack;
+  if (!loaded.stack.empty() && (stack == MachineOverrides().stack || stack == kPeoplesStack)) {
+    if (arguments.overrides.says_stack && stack != kPeoplesStack) {
+      throw InputError({{{},
+                         0,
+                         "--stack",
+                         stack + " has no weights in 8 bits",
+                         loaded.stack + ", or --method qlora",
+                         {}}});
+    }
+    stack = loaded.stack;
+  }
+  stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
+  ResolveOptions shapes = resolve_options(loaded, arguments.selection);
+  shapes.weights = "random";
+  shapes.predicts = true;
+  refuse_own_mistakes(loaded, arguments.selection, shapes);
   const bool one = is_one(loaded, arguments.selection);
-  if (arguments.exact && !one) {
-    throw InputError({{{}, 0, "--exact", "the space has several entities", "--entity", {}}});
-  }
-  if (!arguments.data.dataset.empty() && !one) {
-    throw InputError({{{}, 0, "--lengths-of", "the space has several entities", "--entity", {}}});
-  }
-  if (!arguments.exports.empty() && !one) {
-    throw InputError({{{}, 0, "--export", "the space has several entities", "--entity", {}}});
-  }
-  if (arguments.tokens && !one) {
-    throw InputError({{{}, 0, "--tokens", "the space has several entities", "--entity", {}}});
-  }
+  refuse_what_has_no_effect(arguments, one);
   if (one) return predict_one(loaded, arguments, format);
   predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
                 arguments.space, arguments.own, format);

@@ -9,18 +9,14 @@
 namespace sftbench {
 namespace {
 
-double needed(const Prediction& prediction) {
-  return needed_bytes(prediction.cost, prediction.job, prediction.machine);
-}
-
 std::string text_of(const RowDivision& division) {
   const std::string ranks = std::to_string(division.context_ranks) + " with batch_size " +
                             std::to_string(division.batch_size) + ": ";
   if (!division.prediction) return ranks + division.refusal;
   const Prediction& prediction = *division.prediction;
   return ranks + name_of(prediction.fit) + ", " +
-         cell_text(std::round(needed(prediction) / kGiB * 10) / 10) + " GiB, " +
-         cell_text(std::round(prediction.cost.positions_per_second())) + " tokens/s";
+         cell_text(std::round(prediction.needed_bytes / kGiB * 10) / 10) + " GiB, " +
+         cell_text(std::round(prediction.positions_per_second())) + " tokens/s";
 }
 
 Json json_of(const RowDivision& division) {
@@ -31,8 +27,8 @@ Json json_of(const RowDivision& division) {
   }
   const Prediction& prediction = *division.prediction;
   json["verdict"] = name_of(prediction.fit);
-  json["memory_bytes"] = needed(prediction);
-  json["padded_tokens_per_second"] = prediction.cost.positions_per_second();
+  json["memory_bytes"] = prediction.needed_bytes;
+  json["padded_tokens_per_second"] = prediction.positions_per_second();
   return json;
 }
 
@@ -49,7 +45,7 @@ Json json_of(const MemorySwitch& one) {
           {"trains_alike", one.trains_alike},
           {"saved_bytes", one.saved_bytes},
           {"time_factor", one.time_factor ? Json(*one.time_factor) : Json()},
-          {"memory_bytes", needed(one.prediction)},
+          {"memory_bytes", one.prediction.needed_bytes},
           {"verdict", name_of(one.prediction.fit)}};
 }
 

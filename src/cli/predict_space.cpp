@@ -89,9 +89,9 @@ void refuse_what_cannot_be(const Space& space, const SpacePrediction& wanted) {
 void put_figures(const Prediction& prediction, const Uncertainty& uncertainty, Row& row) {
   const Range step = step_range(prediction, uncertainty);
   const Range memory = memory_range(prediction, uncertainty);
-  row.step_s = step.expected;
-  row.tokens_per_s = static_cast<double>(prediction.cost.positions) / step.expected;
-  row.memory_gib = memory.expected / kGiB;
+  row.step_s = prediction.step_s;
+  row.tokens_per_s = prediction.positions_per_second();
+  row.memory_gib = prediction.needed_bytes / kGiB;
   if (uncertainty.interval(Figure::kTime, prediction.at).residuals > 0) row.step = step;
   if (uncertainty.interval(Figure::kMemory, prediction.at).residuals == 0) return;
   row.memory = {memory.low / kGiB, row.memory_gib, memory.high / kGiB};
@@ -133,6 +133,7 @@ class SpaceRows {
   void work() {
     const Catalog& catalog = Catalog::shipped();
     Oracle oracle(loaded_.settings, options_, overrides_, catalog);
+    oracle.rest_on(uncertainty_);
     PartPredictor predictor(loaded_.space, parts_, oracle, catalog.models);
     std::vector<Row> rows;
     for (int64_t part = next_++; part < parts_.count(); part = next_++) {

@@ -4,12 +4,13 @@
 #include <array>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
 
 constexpr std::array kMethods = {
-    QuantizedMethod{"qlora", "transformers-bitsandbytes"},
+    QuantizedMethod{"qlora", "transformers-bitsandbytes", true},
     QuantizedMethod{"lora-8bit", "transformers-bitsandbytes-8bit"},
 };
 
@@ -28,21 +29,45 @@ const QuantizedMethod* quantized_method_of(std::string_view stack) {
   return found == kMethods.end() ? nullptr : found;
 }
 
-std::vector<std::string> quantized_methods() {
+std::string stack_beside(const std::string& stack, TuningMethod method) {
+  const QuantizedMethod* nf4 = find_quantized_method(name_of(TuningMethod::kQlora));
+  return stack == kPeoplesStack && row_of(method).quantizes ? nf4->stack : stack;
+}
+
+std::vector<std::string> predicted_methods() {
   std::vector<std::string> names;
-  for (const QuantizedMethod& method : kMethods) names.emplace_back(method.name);
+  for (const QuantizedMethod& method : kMethods)
+    if (!method.trains) names.emplace_back(method.name);
   return names;
 }
 
-void refuse_to_train(const QuantizedMethod& method) {
-  const std::string name = method.name;
+const Experiment& experiment_of_method(const std::string& method) {
+  std::vector<std::string> methods = predicted_methods();
+  if (find_quantized_method(method) != nullptr)
+    return *Catalog::shipped().experiment(kQloraExperiment);
+  for (const Experiment& experiment : Catalog::shipped().experiments) {
+    if (experiment.runs > 1) continue;
+    methods.emplace_back(name_of(experiment.tuning));
+    if (methods.back() == method) return experiment;
+  }
   throw InputError({{{},
                      0,
                      "--method",
-                     name + " is over weights of bitsandbytes, which are not trained here",
-                     "`sftbench predict --method " + name +
-                         "` for what it takes, or --method gptq-lora over a GPTQ model",
-                     {}}});
+                     "unknown method '" + method + "'",
+                     join(methods, " or "),
+                     nearest_spelling(method, methods)}});
+}
+
+void require_trained(const QuantizedMethod& method) {
+  if (method.trains) return;
+  const std::string name = method.name;
+  throw InputError(
+      {{{},
+        0,
+        "--method",
+        name + " is over weights in 8 bits, which are not trained here",
+        "`sftbench predict --method " + name + "` for what it takes, or --method qlora",
+        {}}});
 }
 
 }  // namespace sftbench

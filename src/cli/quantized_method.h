@@ -1,26 +1,37 @@
-// Methods that people call by their own names, and that are predicted, not trained: LoRA over weights of bitsandbytes.
+// Methods by the names that people give them. Those over weights of bitsandbytes are predicted as the
+// programs that have them train; here only NF4 is trained.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sftbench/catalog/catalog.h"
+
 namespace sftbench {
 
 struct QuantizedMethod {
   const char* name;
   const char* stack;  // of config/stacks.yaml, which says how many bytes a weight takes
+  bool trains = false;
 };
 
-// Of the experiment that adapts quantized weights.
-inline constexpr const char* kQuantizedExperiment = "finetune_gptq-lora_benchmark-v1.0.0";
+inline constexpr const char* kQloraExperiment = "finetune_qlora_benchmark-v1.0.0";
+
+// What most people train with: Hugging Face's Trainer, and peft.
+inline constexpr const char* kPeoplesStack = "transformers";
 
 // nullptr: another method.
 const QuantizedMethod* find_quantized_method(std::string_view name);
 const QuantizedMethod* quantized_method_of(std::string_view stack);
-std::vector<std::string> quantized_methods();
+// What a program of `stack` quantizes weights with, where the method does: that of transformers is bitsandbytes.
+std::string stack_beside(const std::string& stack, TuningMethod method);
+std::vector<std::string> predicted_methods();  // those that are not trained
 
-// InputError that says how it is predicted.
-[[noreturn]] void refuse_to_train(const QuantizedMethod& method);
+// That tunes with a method; InputError for an unknown one.
+const Experiment& experiment_of_method(const std::string& method);
+
+// InputError that says how it is predicted, unless it is trained.
+void require_trained(const QuantizedMethod& method);
 
 }  // namespace sftbench

@@ -34,16 +34,14 @@
 namespace sftbench {
 namespace {
 
-// What most people train with: Hugging Face's Trainer, and peft.
-constexpr const char* kPeoplesStack = "transformers";
-
 struct RecommendArguments {
   std::string model, method = "lora";
   DatasetForms data;
   std::optional<int64_t> entries, tokens;
   std::optional<double> epochs;
   int64_t length = 2048, batch = 32, most_gpus = 8;
-  std::string gpus, prices, config_path, format = "table", padding = "longest";
+  std::optional<int64_t> owned_gpus;  // --own
+  std::string gpus, prices, config_path, format = "table", padding;
   std::vector<std::string> assignments;  // --set
   std::optional<double> deadline_s, budget;
   bool allow_tight = false;
@@ -73,20 +71,13 @@ bool has_tokenizer(const std::string& folder) {
          std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", error);
 }
 
-const Experiment& experiment_of(const std::string& method) {
-  std::vector<std::string> methods = quantized_methods();
-  if (find_quantized_method(method) != nullptr)
-    return *Catalog::shipped().experiment(kQuantizedExperiment);
-  for (const Experiment& experiment : Catalog::shipped().experiments) {
-    if (experiment.runs > 1) continue;
-    methods.emplace_back(name_of(experiment.tuning));
-    if (methods.back() == method) return experiment;
-  }
-  refuse("--method", "unknown method '" + method + "'", join(methods, " or "),
-         nearest_spelling(method, methods));
+// What predicts a card that the catalog does not have.
+bool describes_gpu(const MachineOverrides& machine) {
+  return machine.flops_per_s && machine.memory_gb_per_s && machine.memory_gib;
 }
 
-std::vector<std::string> gpus_of(const std::string& list, const PriceBook& prices) {
+std::vector<std::string> gpus_of(const RecommendArguments& arguments, const PriceBook& prices) {
+  const std::string& list = arguments.gpus;
   const GpuCatalog& catalog = Catalog::shipped().gpus;
   std::vector<std::string> gpus;
   if (list.empty()) {
@@ -101,62 +92,87 @@ std::vector<std::string> gpus_of(const std::string& list, const PriceBook& price
     const size_t end = std::min(list.find(',', begin), list.size());
     const std::string name(trimmed(std::string_view(list).substr(begin, end - begin)));
     const GpuFacts* gpu = catalog.find(name);
-    if (gpu == nullptr) {
+    if (gpu == nullptr && (name.empty() || !describes_gpu(arguments.overrides))) {
       refuse("--gpus", "unknown GPU '" + name + "'",
-             "names of config/gpus.yaml: its peak, memory and bandwidth are needed",
+             "names of `sftbench gpus`, or what a card has: --flops-per-s, --memory-gb-per-s and "
+             "--memory-gib",
              nearest_spelling(name, catalog.names()));
     }
-    if (std::count(gpus.begin(), gpus.end(), gpu->name) == 0) gpus.push_back(gpu->name);
+    // Who owns several wants to know of all of them.
+    const bool several = arguments.owned_gpus.value_or(1) > 1;
+    if (gpu == nullptr && several && !arguments.overrides.inside_gb_per_s) {
+      refuse("--own", std::to_string(*arguments.owned_gpus) + " of a GPU that is not listed",
+             "--inside-gb-per-s beside it: what they send to each other");
+    }
+    const std::string& known = gpu == nullptr ? name : gpu->name;
+    if (std::count(gpus.begin(), gpus.end(), known) == 0) gpus.push_back(known);
     begin = end + 1;
   }
   return gpus;
 }
 
-// What is asked of a run over the user's own data.
-void put_data(const RecommendArguments& arguments, const CountedData& data, Workload& work) {
+Workload counted_workload(const RecommendArguments& arguments, const CountedData& data) {
+  Workload work;
+  work.model_max_length = arguments.length;
+  work.epochs = arguments.epochs.value_or(1);
   work.lengths = data.lengths;
   work.entries = static_cast<int64_t>(work.lengths.size());
   work.counted = std::to_string(work.entries) + " entries, counted with " +
                  (arguments.data.tokenizer.empty() ? "the tokenizer that ships (--tokenizer DIR)"
                                                    : arguments.data.tokenizer);
-  if (arguments.padding == name_of(Padding::kPacked)) {
-    std::vector<int64_t> rows, kept = work.lengths;
-    for (int64_t& length : kept) length = std::min(length, work.model_max_length);
-    for (const std::vector<int64_t>& pack : pack_entries(kept, work.model_max_length)) {
-      rows.push_back(0);
-      for (const int64_t entry : pack) rows.back() += kept[static_cast<size_t>(entry)];
-    }
-    work.counted += ", packed into " + std::to_string(rows.size()) + " rows";
-    work.entries = static_cast<int64_t>(rows.size());
-    work.lengths = std::move(rows);
-  } else {
-    work.counted += "; batches are padded to their longest entry (--padding packed)";
-  }
   if (arguments.tokens) work.epochs = static_cast<double>(*arguments.tokens) / work.tokens();
+  return work;
 }
 
-Workload workload_of(const RecommendArguments& arguments, const std::optional<CountedData>& data) {
-  Workload work;
-  work.model_max_length = arguments.length;
-  work.epochs = arguments.epochs.value_or(1);
+Workload packed_workload(Workload work) {
+  std::vector<int64_t> rows, kept = std::move(work.lengths);
+  for (int64_t& length : kept) length = std::min(length, work.model_max_length);
+  for (const std::vector<int64_t>& pack : pack_entries(kept, work.model_max_length)) {
+    rows.push_back(0);
+    for (const int64_t entry : pack) rows.back() += kept[static_cast<size_t>(entry)];
+  }
+  work.counted += ", packed into " + std::to_string(rows.size()) + " rows";
+  work.entries_per_row = static_cast<double>(work.entries) / static_cast<double>(rows.size());
+  work.entries = static_cast<int64_t>(rows.size());
+  work.lengths = std::move(rows);
+  work.padding = Padding::kPacked;
+  return work;
+}
+
+// What is asked of a run over the user's own data. Both ways are tried where none is given.
+void put_data(const RecommendArguments& arguments, const CountedData& data, Question& question) {
+  question.workload = counted_workload(arguments, data);
+  Workload packed = packed_workload(question.workload);
+  if (arguments.padding == name_of(Padding::kPacked)) {
+    question.workload = std::move(packed);
+    return;
+  }
+  const bool both = arguments.padding.empty() && packed.entries < question.workload.entries;
+  const char* other = both ? " (--padding packed, too)" : " (--padding packed)";
+  question.workload.counted += std::string("; batches are padded to their longest entry") + other;
+  packed.counted += " (--padding longest pads them)";
+  if (both) question.packed = std::move(packed);
+}
+
+void put_workload(const RecommendArguments& arguments, const std::optional<CountedData>& data,
+                  Question& question) {
   const bool counts = arguments.entries || (arguments.tokens && !data);
   if (arguments.tokens && (arguments.entries || (data && arguments.epochs)))
     refuse("--tokens", std::string("given beside ") + (data ? "--epochs" : "--entries"),
            "one of them");
-  if (data) {
-    put_data(arguments, *data, work);
-    return work;
-  }
+  if (data) return put_data(arguments, *data, question);
   if (!counts) {
     refuse("--dataset", "not given",
            "a file of entries, or --entries N or --tokens N with --length L");
   }
   if (arguments.padding == name_of(Padding::kPacked))
     refuse("--padding", "packs entries of one length", "--dataset with it, or longest");
+  Workload& work = question.workload;
+  work.model_max_length = arguments.length;
+  work.epochs = arguments.epochs.value_or(1);
   work.entries = arguments.entries.value_or(0);
   if (arguments.tokens)
     work.entries = (*arguments.tokens + work.model_max_length - 1) / work.model_max_length;
-  return work;
 }
 
 // Of the catalog, of model_map, or one's own, which is added to model_map: as `predict --model`
@@ -215,20 +231,31 @@ Json given_inputs(const RecommendArguments& arguments, const Experiment& experim
   return given;
 }
 
+// What a rank of one machine reaches is no other GPU's.
+void check_figures(const MachineOverrides& machine, const std::vector<std::string>& gpus) {
+  const bool given = machine.flops_per_s || machine.attention_flops_per_s ||
+                     machine.element_gb_per_s || machine.memory_gb_per_s || machine.memory_gib;
+  if (given && gpus.size() > 1)
+    refuse("--gpus", "several, beside figures of a machine", "one of them");
+}
+
 Question question_of(const RecommendArguments& arguments, const PriceBook& prices,
                      const OwnModel& own, const std::optional<CountedData>& data) {
   Question question;
-  question.experiment = &experiment_of(arguments.method);
+  question.experiment = &experiment_of_method(arguments.method);
   question.model = own.name.empty() ? arguments.model : own.name;
   question.given = given_inputs(arguments, *question.experiment, question.model);
-  question.gpus = gpus_of(arguments.gpus, prices);
+  question.gpus = gpus_of(arguments, prices);
+  check_figures(arguments.overrides, question.gpus);
   question.batch = arguments.batch;
-  question.most_gpus = arguments.most_gpus;
+  question.by_this_program = arguments.overrides.stack == StackModel().name;
+  question.owned = arguments.owned_gpus.has_value();
+  question.most_gpus = arguments.owned_gpus.value_or(arguments.most_gpus);
   question.deadline_s = arguments.deadline_s;
   question.budget = arguments.budget;
   question.allow_tight = arguments.allow_tight;
   if (!arguments.most_risk.empty()) question.most_risk = share_of(arguments.most_risk);
-  question.workload = workload_of(arguments, data);
+  put_workload(arguments, data, question);
   return question;
 }
 
@@ -284,7 +311,6 @@ std::string words_of_data(const RecommendArguments& arguments) {
     add("--response-template", forms.response_template);
   if (forms.mask != DatasetForms().mask) add("--mask", forms.mask);
   add("--tokenizer", forms.tokenizer);
-  if (arguments.padding != name_of(Padding::kLongest)) add("--padding", arguments.padding);
   return words;
 }
 
@@ -303,7 +329,15 @@ ExportedJobs exports_of(const RecommendArguments& arguments, const Recommendatio
   return exports;
 }
 
+void check_owned(const RecommendArguments& arguments) {
+  if (!arguments.owned_gpus) return;
+  if (arguments.gpus.empty()) refuse("--own", "names no GPU", "--gpus NAME beside it");
+  if (arguments.budget)
+    refuse("--budget", "given beside --own, which rents nothing", "one of them");
+}
+
 void recommend(RecommendArguments arguments) {
+  check_owned(arguments);
   const QuantizedMethod* method = find_quantized_method(arguments.method);
   if (method != nullptr && arguments.overrides.stack == kPeoplesStack)
     arguments.overrides.stack = method->stack;
@@ -321,15 +355,19 @@ void recommend(RecommendArguments arguments) {
     refuse("--entries", "given beside --dataset", "one of them: a dataset says how many it has");
   std::optional<CountedData> data;
   if (!arguments.data.dataset.empty()) data = count_data(arguments.data);
+  if (data && std::all_of(data->lengths.begin(), data->lengths.end(),
+                          [](int64_t length) { return length == 0; })) {
+    refuse("--data", "has no tokens: its texts are empty", "entries with text");
+  }
   Question question = question_of(arguments, prices, own, data);
   ResolveOptions options;
-  options.padding = named<Padding>(arguments.padding);
   options.own_model = !own.name.empty();
   options.model_path = own.folder;
   Oracle oracle(settings, options, arguments.overrides, catalog);
   OwnEvidence evidence = own_evidence_of(arguments.own, oracle);
   question.gpu_watts = std::move(evidence.gpu_watts);
   const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
+  oracle.rest_on(uncertainty);
   const Recommendation answer = recommend(question, prices, oracle, uncertainty);
   const std::string own_model = own.name.empty() ? std::string() : arguments.model;
   print_answer({answer, question, prices, own_model, arguments.overrides.stack,
@@ -368,10 +406,11 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
   command.add_option("--epochs", arguments.epochs, "passes over the data (default: 1)")
       ->check(number(0.001, 10000))
       ->option_text("X=1");
-  command.add_option("--padding", arguments.padding, "entries of a dataset: padded, or packed")
+  command
+      .add_option("--padding", arguments.padding,
+                  "entries of a dataset: padded, or packed (default: the better one)")
       ->check(CLI::IsMember({"longest", "packed"}))
-      ->type_name("longest|packed")
-      ->capture_default_str();
+      ->type_name("longest|packed");
   command.add_option("--batch", arguments.batch, "entries of an optimization step, over all GPUs")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
@@ -384,9 +423,16 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
           "GPUs to choose from, with commas (default: all with a price that is neither of spot "
           "nor of a marketplace)")
       ->type_name("NAME,...");
-  command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
+  CLI::Option* most =
+      command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
+          ->transform(whole_number(1, 32))
+          ->capture_default_str();
+  command
+      .add_option("--own", arguments.owned_gpus,
+                  "so many of --gpus are yours: the ranking is by time, without a price")
       ->transform(whole_number(1, 32))
-      ->capture_default_str();
+      ->excludes(most)
+      ->type_name("N");
   command.add_option("--deadline", arguments.deadline_s, "training ends within: 90m, 6h, 2d")
       ->transform(duration(kLeastSeconds, kMostSeconds))
       ->option_text("DURATION");
@@ -402,13 +448,8 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
                   "only what runs out of memory with at most this probability")
       ->type_name("P%");
   add_evidence_option(command, arguments.own);
-  add_free_memory_option(command, arguments.overrides);
   arguments.overrides.stack = kPeoplesStack;
-  command
-      .add_option("--stack", arguments.overrides.stack,
-                  "what trains: transformers, sftbench or another of config/stacks.yaml")
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_machine_options(command, arguments.overrides);
   command
       .add_option("--config", arguments.config_path,
                   "actuator configuration (ado's format); its model_map adds models")
@@ -436,7 +477,8 @@ Examples:
   sftbench recommend --model llama3.1-8b --dataset mine.jsonl \
     --text-field text --deadline 6h --budget 200
   sftbench recommend --model llama3.1-70b --entries 10000 \
-    --gpus H100,A100-80G --max-gpus 32 --format json)");
+    --gpus H100,A100-80G --max-gpus 32 --format json
+  sftbench recommend --model llama3.1-8b --entries 10000 --gpus RTX-3090 --own 2)");
   command->callback([arguments, &exit_code] {
     recommend(*arguments);
     exit_code = 0;

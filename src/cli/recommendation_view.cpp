@@ -30,6 +30,10 @@ Json as_json(const Option& option, double tokens) {
           {"gradient_accumulation_steps", option.accumulation},
           {"gradient_checkpointing", option.checkpointing},
           {"distributed_backend", option.backend.empty() ? Json() : Json(option.backend)},
+          {"fsdp_sharding_strategy", option.sharding.empty() ? Json() : Json(option.sharding)},
+          {"padding", name_of(option.padding)},
+          {"mlp_tiles", option.inputs.value("mlp_tiles", 1)},
+          {"saves_memory_by", option.switches},
           {"hours", option.hours},
           {"hours_interval", option.time_interval.residuals > 0
                                  ? Json({{"low", option.hours_range.low},
@@ -57,7 +61,8 @@ std::string saving_unit(const RecommendationView& view) {
 }
 
 bool is_predicted_alone(const RecommendationView& view) {
-  return quantized_method_of(view.stack) != nullptr;
+  const QuantizedMethod* method = quantized_method_of(view.stack);
+  return method != nullptr && !method->trains;
 }
 
 Json next_as_json(const RecommendationView& view) {
@@ -120,20 +125,22 @@ Json figure_or_null(const std::optional<double>& value) {
 class Rows {
  public:
   explicit Rows(const RecommendationView& view)
-      : tokens_(view.tokens()), with_energy_(has_measured_energy(view.answer)) {
+      : tokens_(view.tokens()),
+        with_tiles_(view.question.by_this_program),
+        with_padding_(!view.question.workload.lengths.empty()),
+        with_cost_(!view.question.owned),
+        with_energy_(has_measured_energy(view.answer)) {
     const std::string& currency = view.prices.currency;
-    table_.columns = {"choice",
-                      "gpu",
-                      "gpus",
-                      "backend",
-                      "context_parallel",
-                      "batch_per_gpu",
-                      "accumulation",
-                      "checkpointing",
-                      "hours",
-                      "90_%_of_hours",
-                      "cost_" + currency,
-                      currency + "_per_Mtoken"};
+    table_.columns = {"choice",        "gpu",          "gpus",
+                      "backend",       "sharding",     "context_parallel",
+                      "batch_per_gpu", "accumulation", "checkpointing"};
+    if (with_tiles_) table_.columns.emplace_back("mlp_tiles");
+    if (with_padding_) table_.columns.emplace_back("padding");
+    for (const char* name : {"hours", "90_%_of_hours"}) table_.columns.emplace_back(name);
+    if (with_cost_) {
+      table_.columns.push_back("cost_" + currency);
+      table_.columns.push_back(currency + "_per_Mtoken");
+    }
     if (with_energy_) table_.columns.emplace_back("kWh");
     for (const char* name : {"kWh_at_most", "memory_GiB", "oom_%", "verdict"})
       table_.columns.emplace_back(name);
@@ -144,14 +151,19 @@ class Rows {
                              option.gpu,
                              option.gpus,
                              option.backend.empty() ? Json() : Json(option.backend),
+                             option.sharding.empty() ? Json() : Json(option.sharding),
                              option.context_ranks,
                              option.batch_per_gpu,
                              option.accumulation,
-                             option.checkpointing,
-                             short_figure(option.hours),
-                             hours_interval_text(option),
-                             figure_or_null(option.cost),
-                             price_per_million(option, tokens_)};
+                             option.checkpointing};
+    if (with_tiles_) row.push_back(option.inputs.value("mlp_tiles", 1));
+    if (with_padding_) row.emplace_back(name_of(option.padding));
+    row.emplace_back(short_figure(option.hours));
+    row.push_back(hours_interval_text(option));
+    if (with_cost_) {
+      row.push_back(figure_or_null(option.cost));
+      row.push_back(price_per_million(option, tokens_));
+    }
     if (with_energy_) row.push_back(figure_or_null(option.energy_kwh));
     row.push_back(figure_or_null(option.most_energy_kwh));
     row.emplace_back(rounded_to(option.needed_bytes / kGiB, 10));
@@ -164,6 +176,9 @@ class Rows {
 
  private:
   double tokens_;
+  bool with_tiles_;
+  bool with_padding_;
+  bool with_cost_;
   bool with_energy_;
   Table table_;
 };
@@ -190,6 +205,18 @@ std::vector<std::string> gpus_without_price(const RecommendationView& view) {
   return names;
 }
 
+// Of those that were tried.
+std::string unpriced_text(const RecommendationView& view) {
+  const Recommendation& answer = view.answer;
+  if (view.question.owned) return {};
+  std::vector<std::string> names;
+  for (const Option& option : answer.unpriced) names.push_back(option.gpu);
+  if (!answer.cheapest) names = view.question.gpus;
+  if (names.empty()) return {};
+  return join(names) + (answer.cheapest ? "" : ", ranked by time") +
+         ": not considered for cost: no price (--prices FILE gives one, --own N asks none)";
+}
+
 std::string offer_text(const Rent& rent, int64_t needed, const std::string& currency) {
   const Price& price = rent.offer;
   std::vector<std::string> words;
@@ -209,13 +236,29 @@ std::string offer_text(const Rent& rent, int64_t needed, const std::string& curr
 
 Definitions assumptions_of(const RecommendationView& view) {
   const Question& question = view.question;
+  const Option& best = view.best();
   Definitions lines = assumptions_of(view.answer.job, view.stack);
+  if (question.owned) {
+    lines.emplace_back("", "yours: " + std::to_string(question.most_gpus) + " x " +
+                               join(question.gpus, " or ") +
+                               ", ranked by time without a price (--own)");
+  }
   lines.emplace_back("", question.workload.lengths.empty()
                              ? "each of " + std::to_string(question.workload.entries) +
                                    " entries has " +
                                    std::to_string(question.workload.model_max_length) +
                                    " tokens (--data FILE counts yours)"
-                             : question.workload.counted);
+                             : view.work().counted);
+  if (best.padding == Padding::kPacked) {
+    lines.emplace_back("", std::to_string(best.rows_per_step) + " rows of a step hold about " +
+                               cell_text(std::round(static_cast<double>(best.rows_per_step) *
+                                                    view.work().entries_per_row)) +
+                               " entries (--batch)");
+  }
+  if (question.workload.epochs != 1) {
+    lines.emplace_back("", cell_text(question.workload.epochs) + " epochs: " +
+                               cell_text(question.workload.tokens()) + " tokens in all (--epochs)");
+  }
   return lines;
 }
 
@@ -225,6 +268,7 @@ Table table_of(const RecommendationView& view) {
   if (answer.cheapest) rows.add("cheapest", *answer.cheapest);
   if (answer.fastest) rows.add("fastest", *answer.fastest);
   for (const Option& option : answer.alternatives) rows.add("alternative", option);
+  for (const Option& option : answer.unpriced) rows.add("no price", option);
   for (const Option& option : answer.front) rows.add("front", option);
   return rows.take();
 }
@@ -267,6 +311,8 @@ Json as_json(const RecommendationView& view) {
       {"fastest", answer.fastest ? as_json(*answer.fastest, tokens) : Json()},
       {"front", list(answer.front)},
       {"alternatives", list(answer.alternatives)},
+      {"unpriced", list(answer.unpriced)},
+      {"owned", question.owned},
       {"reasons", answer.reasons},
       {"own_hours", answer.own_hours},
       {"turning_prices", std::move(turns)},
@@ -285,7 +331,9 @@ std::string command_of(const Option& option, const RecommendationView& view) {
     const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     command += " --set " + shell_quoted(name + "=" + text);
   }
-  return command + view.of_data + " --set max_steps=10";
+  command += view.of_data;
+  if (option.padding == Padding::kPacked) command += " --padding packed";
+  return command + " --set max_steps=10";
 }
 
 Definitions reasons_of(const RecommendationView& view) {
@@ -312,6 +360,8 @@ Definitions reasons_of(const RecommendationView& view) {
                         "takes them): " +
                         join(without));
   }
+  if (const std::string text = unpriced_text(view); !text.empty())
+    lines.emplace_back("no price", text);
   if (!energy_text(best).empty()) lines.emplace_back("energy", energy_basis(view));
   if (best.time_interval.residuals > 0)
     lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
@@ -328,6 +378,11 @@ Definitions reasons_of(const RecommendationView& view) {
                        "here (--export trl, axolotl or llamafactory)");
     return lines;
   }
+  if (best.gpu.starts_with("AMD-")) {
+    lines.emplace_back("trained by", "another program: " + best.gpu +
+                                         " is predicted, and this program does not train on it");
+    return lines;
+  }
   if (stack != StackModel().name) {
     lines.emplace_back("sftbench", "would take " + cell_text(short_figure(answer.own_hours)) +
                                        " h with it, by its own profile");
@@ -337,10 +392,10 @@ Definitions reasons_of(const RecommendationView& view) {
     lines.emplace_back("tells most", "no single measurement is expected to change the choice");
     return lines;
   }
-  const bool is_best = answer.next->option.inputs == best.inputs;
-  lines.emplace_back("tells most",
-                     (is_best ? "that measurement" : command_of(answer.next->option, view)) + "\n" +
-                         worth_of_next(view));
+  const Option& next = answer.next->option;
+  const bool is_best = next.inputs == best.inputs && next.padding == best.padding;
+  lines.emplace_back("tells most", (is_best ? "that measurement" : command_of(next, view)) + "\n" +
+                                       worth_of_next(view));
   return lines;
 }
 

@@ -21,6 +21,11 @@ struct RecommendationView {
 
   const Option& best() const { return answer.cheapest ? *answer.cheapest : *answer.fastest; }
   double tokens() const { return question.workload.tokens(); }
+  // As the best one trains on it.
+  const Workload& work() const {
+    const bool packed = question.packed && best().padding == question.packed->padding;
+    return packed ? *question.packed : question.workload;
+  }
 };
 
 // What the answer takes for granted: program, precision, method, optimizer, rows. With the options that change it.

@@ -157,6 +157,7 @@ int measure_and_keep(RunParts& parts, std::optional<ErrorClass> ending, Launched
   InterruptWatcher& watcher = parts.watcher;
   const MeasureOptions without_log = {.command = parts.command};
   if (launched != nullptr) tell_whatever_happens(parts, *launched, {});
+  watcher.set_parting_text([&job] { return interrupted_text(job.save); });
   try {
     std::unique_ptr<Backend> in_group;
     try {
@@ -196,7 +197,7 @@ int measure_and_keep(RunParts& parts, std::optional<ErrorClass> ending, Launched
     return parts.teller.tell(measurement);
   } catch (const RunInterrupted&) {
     watcher.remove_files();
-    spdlog::error("interrupted; nothing was kept");
+    spdlog::error("{}", interrupted_text(job.save));
     return kInterruptedExitCode;
   } catch (const InputError&) {
     watcher.remove_files();
@@ -348,6 +349,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
           "ui.perfetto.dev")
       ->type_name("FILE");
   add_save_options(*command, arguments->save);
+  add_generation_options(*command, arguments->generation);
   add_price_option(*command, arguments->price);
   add_track_option(*command, arguments->track);
   add_node_options(*command, arguments->nodes);
@@ -381,6 +383,7 @@ Examples:
   sftbench run experiments/spaces/quickstart.yaml
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
   sftbench run space.yaml --entity 3 --output-dir out --save-model-dir out/model
+  sftbench run --model ./m --data pairs.json --eval-split 20 --generate 5
   sftbench run space.yaml --entity 3 --price 2.5
   sftbench run space.yaml --entity 3 --hosts n1,n2
   sftbench run space.yaml --entity 3 --dry-run >job.json

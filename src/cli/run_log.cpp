@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/log_format.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/shared_file.h"
 
 namespace sftbench {
@@ -89,6 +90,13 @@ void StepLog::on_evaluation(const EvaluationEvent& event) {
 
 void StepLog::on_train_end(const TrainEnd& end) {
   log_.line("end", fmt::format("{} steps", end.steps));
+  for (size_t i = 0; i < end.generated.size(); ++i) {
+    const GeneratedText& text = end.generated[i];
+    spdlog::info("text {} of {}: {}", i + 1, end.generated.size(), json_text(text.prompt));
+    spdlog::info("  held out: {}", json_text(text.expected));
+    spdlog::info("  before:   {}", json_text(text.before));
+    spdlog::info("  after:    {}", json_text(text.after));
+  }
   for (const SavedFolder& folder : end.saved) {
     spdlog::info("saved {}: {} bytes in {:.2f} s, after step {}", folder.path, folder.bytes,
                  folder.seconds, folder.step);

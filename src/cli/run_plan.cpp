@@ -159,6 +159,7 @@ RunPlan make_run_plan(const RunArguments& arguments) {
   if (!arguments.trace.empty()) plan.job.trace_path = arguments.trace;
   require_folder_of(plan.job.trace_path);
   apply_save_options(plan.save, arguments.output, plan.job);
+  if (!plan.ending) apply_generation_options(arguments.generation, plan.job);
   return plan;
 }
 

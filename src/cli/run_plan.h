@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/backend_options.h"
+#include "cli/generation_options.h"
 #include "cli/price_options.h"
 #include "cli/save_options.h"
 #include "cli/selection.h"
@@ -27,6 +28,7 @@ struct RunArguments {
   double stall_timeout_s = 0;  // the same, without a step
   std::string trace;           // file for a timeline; empty: none
   SaveOptions save;
+  GenerationOptions generation;
   PriceOptions price;
   TrackOptions track;
   NodeOptions nodes;

@@ -1,6 +1,7 @@
 #include "cli/selection.h"
 
 #include "cli/arguments.h"
+#include "cli/fitting_batch.h"
 #include "cli/own_training.h"
 #include "cli/quantized_method.h"
 
@@ -78,7 +79,7 @@ void add_selection_options(CLI::App& command, Selection& selection) {
   command
       .add_option("--experiment,--method", selection.experiment,
                   "experiment to measure with: its name, the beginning of it, or full, lora, "
-                  "gptq-lora or pt, and qlora or lora-8bit for predict; with --set, no SPACE is "
+                  "qlora, gptq-lora or pt, and lora-8bit for predict; with --set, no SPACE is "
                   "needed")
       ->type_name("ID");
   command
@@ -247,9 +248,9 @@ LoadedSpace load_space(const Selection& given) {
                                selection.measures && (selection.fetch || configured.fetch_weights),
                                selection.shows_progress});
   if (const QuantizedMethod* method = find_quantized_method(own.experiment)) {
-    if (!selection.predicts) refuse_to_train(*method);
-    own.experiment = kQuantizedExperiment;
-    loaded.stack = method->stack;
+    if (!selection.predicts) require_trained(*method);
+    own.experiment = kQloraExperiment;
+    if (!method->trains) loaded.stack = method->stack;
   }
   const std::string experiment = full_experiment_name(catalog, "--experiment", own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
@@ -278,6 +279,10 @@ LoadedSpace load_space(const Selection& given) {
     loaded.model_path = own.model.folder;
   }
   loaded.file = std::move(own.file);
+  if (own.fits_batch) {
+    fit_batch(loaded, selection, options.given);
+    loaded.space = space_from_assignments(catalog, options);
+  }
   return loaded;
 }
 

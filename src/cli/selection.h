@@ -55,7 +55,7 @@ struct LoadedSpace {
   std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
   bool own_model = false;            // --model
   std::string model_path;            // the folder that it names; empty: a hub id
-  std::string stack;                 // that --method names; empty: it names none
+  std::string stack;                 // that alone trains with --method; empty: several do
   ArgumentFile file;                 // --arguments and --deepspeed
 };
 

@@ -38,7 +38,19 @@ TrainingLog::TrainingLog(const SavePlan& plan)
       steps_(plan.log_steps),
       ratio_(plan.log_steps_ratio) {}
 
+// A log belongs to one training: that of another one moves to where its checkpoints would.
+void TrainingLog::set_aside(const TrainBegin& begin) {
+  const fs::path folder = path_.parent_path();
+  std::error_code error;
+  if (!fs::exists(path_, error) || path_below(begin.resumed_from, folder)) return;
+  const fs::path earlier = earlier_path(folder);
+  if (fs::create_directories(earlier, error)) fs::rename(path_, earlier / path_.filename(), error);
+  if (error) return fail("cannot move " + path_.string() + " aside: " + error.message());
+  spdlog::info("{} of an earlier training is moved to {}", path_.string(), earlier.string());
+}
+
 void TrainingLog::on_train_begin(const TrainBegin& begin) {
+  set_aside(begin);
   total_steps_ = begin.total_steps;
   steps_ = interval_steps(steps_, ratio_, total_steps_);
 }
@@ -79,9 +91,12 @@ void TrainingLog::write(const char* name, double epoch, int64_t step, double val
   fs::create_directories(path_.parent_path(), ignored);
   const std::string problem =
       append_line(path_, training_log_line(name, epoch, step, now_us, value));
-  if (problem.empty() || broken_) return;
+  if (!problem.empty()) fail(problem);
+}
+
+void TrainingLog::fail(const std::string& problem) {
+  if (!broken_) spdlog::warn("{}", problem);
   broken_ = true;
-  spdlog::warn("{}", problem);
 }
 
 }  // namespace sftbench

@@ -1,8 +1,10 @@
-// training_logs.jsonl of an --output-dir, as fms-hf-tuning's FileLoggingCallback writes it: a line for each mean of the
-// training losses since the line before, and one for each evaluation. A run that goes on adds to it.
+// training_logs.jsonl of an --output-dir, as fms-hf-tuning's FileLoggingCallback writes it: a line
+// for each mean of the training losses since the line before, and one for each evaluation. A run
+// that goes on adds to it, and another training begins a new one.
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "sftbench/measure/events.h"
 #include "sftbench/plan/training_job.h"
@@ -21,6 +23,8 @@ class TrainingLog : public TrainObserver {
   void on_train_end(const TrainEnd& end) override;
 
  private:
+  void set_aside(const TrainBegin& begin);
+  void fail(const std::string& problem);
   bool is_due(const StepEvent& event) const;
   void write_losses();
   void write(const char* name, double epoch, int64_t step, double value);
@@ -33,7 +37,7 @@ class TrainingLog : public TrainObserver {
   double loss_sum_ = 0;
   int64_t losses_ = 0;
   StepEvent last_;
-  bool broken_ = false;  // it cannot be written, and that was said
+  bool broken_ = false;  // something failed, and that was said
 };
 
 }  // namespace sftbench

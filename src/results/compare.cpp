@@ -21,14 +21,6 @@ Configurations configurations(const StoreScan& scan, const std::set<std::string_
 
 constexpr std::string_view kExperiment = "experiment";
 
-std::string text_of(const StoredResult& result, std::string_view input) {
-  if (input == kExperiment) return std::string(result.experiment);
-  const Scalar& value = result.inputs[input];
-  std::string text;
-  if (!value.is_null()) append_python_str(text, value);
-  return text.empty() ? "default" : text;
-}
-
 void add_names(const StoreScan& scan, std::set<std::string_view>& names) {
   const Record::Names* latest = nullptr;
   for (const StoredResult& result : scan.results) {
@@ -42,7 +34,8 @@ void add_names(const StoreScan& scan, std::set<std::string_view>& names) {
 std::optional<std::string> only_value(const StoreScan& scan, std::string_view input) {
   std::optional<std::string> value;
   for (const StoredResult& result : scan.results) {
-    std::string text = text_of(result, input);
+    std::string text =
+        input == kExperiment ? std::string(result.experiment) : input_text(result, input);
     if (value && *value != text) return std::nullopt;
     value = std::move(text);
   }

@@ -60,6 +60,13 @@ std::string identity(const StoredResult& result, const std::set<std::string_view
   return text;
 }
 
+std::string input_text(const StoredResult& result, std::string_view input) {
+  const Scalar* value = Picker(input).find(result.inputs);
+  std::string text;
+  if (value != nullptr) append_python_str(text, *value);
+  return value == nullptr ? "default" : text;
+}
+
 void add_sample(Repeats& repeats, const StoredResult& result) {
   if (!repeats.samples.empty() && repeats.first().status != result.status) {
     if (result.status != Status::kValid) return;

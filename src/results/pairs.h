@@ -18,6 +18,9 @@ namespace sftbench {
 // Everything that makes two results measurements of the same thing, but inputs `without`.
 std::string identity(const StoredResult& result, const std::set<std::string_view>& without = {});
 
+// "8", "None", and "default" where the result has no such input.
+std::string input_text(const StoredResult& result, std::string_view input);
+
 // Adds a result to the samples of its configuration. Where they ended differently, the valid ones speak for it.
 void add_sample(Repeats& repeats, const StoredResult& result);
 

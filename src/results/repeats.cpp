@@ -106,13 +106,18 @@ std::optional<double> spread_percent(const std::vector<Scalar>& values) {
 
 const Scalar& Picker::operator()(const Record& record) {
   static const Scalar kNothing;
-  if (record.size() == 0) return kNothing;
+  const Scalar* found = find(record);
+  return found == nullptr ? kNothing : *found;
+}
+
+const Scalar* Picker::find(const Record& record) {
+  if (record.size() == 0) return nullptr;
   if (record.names() != names_) {
     names_ = record.names();
     const auto found = std::find(names_->begin(), names_->end(), name_);
     index_ = found == names_->end() ? std::nullopt : std::optional<size_t>(found - names_->begin());
   }
-  return index_ ? record.value(*index_) : kNothing;
+  return index_ ? &record.value(*index_) : nullptr;
 }
 
 }  // namespace sftbench

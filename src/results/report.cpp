@@ -76,13 +76,15 @@ void figure_columns(TableBuilder& builder) {
 // Those that are no columns of the entity.
 void input_columns(TableBuilder& builder) {
   std::vector<std::string> names;
-  std::vector<Picker> pick;
+  std::vector<InputValues> values;
   for (const std::string_view name : builder.rows().input_names()) {
     if (builder.has(name)) continue;
     names.emplace_back(name);
-    pick.emplace_back(name);
+    values.emplace_back(name);
   }
-  builder.columns(names, [&](const Repeats& row, size_t k) { return pick[k](row.first().inputs); });
+  builder.columns(names, [&](const Repeats& row, size_t k) {
+    return values[k](row.first()).value_or(Scalar());
+  });
 }
 
 void wide_columns(TableBuilder& builder, const DevicePrices& prices) {

@@ -155,15 +155,19 @@ void TableBuilder::entity_columns() {
   }
 }
 
-UsualValues::UsualValues(std::string_view argument) : argument_(argument) {}
+std::optional<Scalar> InputValues::operator()(const StoredResult& result) {
+  const Scalar* given = given_.find(result.inputs);
+  return given == nullptr ? usual(result.experiment) : *given;
+}
 
-Scalar UsualValues::operator()(std::string_view experiment) {
-  if (experiment == experiment_) return value_;
+std::optional<Scalar> InputValues::usual(std::string_view experiment) {
+  if (experiment == experiment_) return usual_;
   experiment_ = experiment;
   const Experiment* known = Catalog::shipped().experiment(std::string(experiment));
-  const PropertySpec* spec = known == nullptr ? nullptr : known->find(argument_);
-  value_ = spec != nullptr && spec->argument ? scalar_of(spec->default_value) : Scalar();
-  return value_;
+  const PropertySpec* spec = known == nullptr ? nullptr : known->find(input_);
+  usual_.reset();
+  if (spec != nullptr && spec->argument) usual_ = scalar_of(spec->default_value);
+  return usual_;
 }
 
 void TableBuilder::telling_inputs(std::string_view without) {
@@ -174,12 +178,8 @@ void TableBuilder::telling_inputs(std::string_view without) {
   names.erase(std::remove(names.begin(), names.end(), without), names.end());
   const size_t columns_before = table_.columns.size();
   for (const std::string_view name : names) {
-    Picker pick(name);
-    UsualValues usual(name);
-    const auto input = [&](const Repeats& row) {
-      const Scalar& given = pick(row.first().inputs);
-      return given.is_null() ? usual(row.first().experiment) : given;
-    };
+    InputValues value(name);
+    const auto input = [&](const Repeats& row) { return value(row.first()).value_or(Scalar()); };
     bool differs = false;
     for (size_t i = 1; i < rows_.size() && !differs; ++i) {
       const Scalar first = input(rows_.row(0));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,16 +70,20 @@ class Samples {
   std::vector<Scalar> values_;
 };
 
-// What an experiment takes for an argument that is no input of a result.
-class UsualValues {
+// The values of an input: as stored, None included, else what the experiment takes.
+class InputValues {
  public:
-  // `argument` outlives this.
-  explicit UsualValues(std::string_view argument);
-  Scalar operator()(std::string_view experiment);
+  // `input` outlives this.
+  explicit InputValues(std::string_view input) : input_(input), given_(input) {}
+  // A null is None. Nothing where a result does not say and its experiment is not known.
+  std::optional<Scalar> operator()(const StoredResult& result);
 
  private:
-  std::string_view argument_, experiment_;
-  Scalar value_;
+  std::optional<Scalar> usual(std::string_view experiment);
+
+  std::string_view input_, experiment_;
+  Picker given_;
+  std::optional<Scalar> usual_;
 };
 
 // Builds columns row by row.

@@ -17,28 +17,25 @@ constexpr const char* kExperiment = "experiment";
 
 std::string text_of(const Scalar& value) {
   std::string text;
-  if (!value.is_null()) append_python_str(text, value);
+  append_python_str(text, value);
   return text;
 }
 
 // The value of an input; what is not among the inputs has the experiment's default.
 class Values {
  public:
-  explicit Values(const std::string& input) : input_(input), pick_(input_), usual_(input_) {}
-  Values(const Values&) = delete;  // pick_ and usual_ look at input_
+  explicit Values(const std::string& input) : input_(input), value_(input_) {}
+  Values(const Values&) = delete;  // value_ looks at input_
   Values& operator=(const Values&) = delete;
 
   Scalar operator()(const StoredResult& result) {
     if (input_ == kExperiment) return Scalar::text(result.experiment);
-    const Scalar& given = pick_(result.inputs);
-    const Scalar value = given.is_null() ? usual_(result.experiment) : given;
-    return value.is_null() ? Scalar::text("default") : value;
+    return value_(result).value_or(Scalar::text("default"));
   }
 
  private:
   std::string input_;
-  Picker pick_;
-  UsualValues usual_;
+  InputValues value_;
 };
 
 // Configurations that are alike but for the input: its value -> what was measured with it.
@@ -109,12 +106,9 @@ std::vector<std::string> differing_inputs(const StoredResult& a, const StoredRes
   std::vector<std::string> differing;
   if (a.experiment != b.experiment && without != kExperiment) differing.emplace_back(kExperiment);
   for (const std::string_view name : names) {
-    if (name == without || a.inputs[name] == b.inputs[name]) continue;
-    const auto shown = [&](const StoredResult& result) {
-      const std::string text = text_of(result.inputs[name]);
-      return text.empty() ? std::string("default") : text;
-    };
-    differing.push_back(std::string(name) + " (" + shown(a) + ", " + shown(b) + ")");
+    const std::string of_a = input_text(a, name), of_b = input_text(b, name);
+    if (name == without || of_a == of_b) continue;
+    differing.push_back(std::string(name) + " (" + of_a + ", " + of_b + ")");
   }
   return differing;
 }

@@ -205,6 +205,23 @@ TEST_F(ArgumentFilesTest, TextsThatAreNoDictionariesAreNamed) {
               HasSubstr("optim_args: has no equal here; expected the defaults of optim"));
 }
 
+// The command line of fms-hf-tuning for GPTQ-LoRA.
+TEST_F(ArgumentFilesTest, KernelsOfGptqSayThatWeightsAreQuantized) {
+  fs::copy(fs::path(SFTBENCH_TEST_DATA) / "gptq/llama", folder_ / "quantized");
+  fs::copy_file(fs::path(SFTBENCH_TEST_DATA) / "training/tokenizer/tokenizer.json",
+                folder_ / "quantized/tokenizer.json");
+  write("arguments.json",
+        R"({"model_name_or_path": "quantized", "training_data_path": "pairs.json",
+            "peft_method": "lora", "target_modules": ["q_proj", "v_proj"], "torch_dtype": "float16",
+            "fp16": true, "bf16": false, "fast_kernels": [true, true, true],
+            "fused_lora": ["auto_gptq", true], "auto_gptq": ["triton_v2"]})");
+  const Json gptq = job(files({"arguments.json"}));
+  EXPECT_EQ(gptq["tuning"], "gptq-lora");
+  EXPECT_EQ(gptq["precision"]["torch_dtype"], "float16");
+  EXPECT_THAT(refusal_of_file("auto_gptq: [triton_v2]\n"),
+              HasSubstr("auto_gptq: quantizes weights, and nothing asks for LoRA"));
+}
+
 // --- LLMForge ------------------------------------------------------------------------------------
 
 TEST_F(ArgumentFilesTest, LlmforgesCheckpointingAndResourcesAreTaken) {
@@ -229,6 +246,44 @@ TEST_F(ArgumentFilesTest, LlmforgesCheckpointingAndResourcesAreTaken) {
                               "trainer_resources.memory"));
   EXPECT_THAT(told, HasSubstr("no effect here, where a launcher or a worker chooses the host: "
                               "worker_resources.memory"));
+}
+
+// Its page: by default, stage 3 with parameters and the optimizer's state offloaded.
+TEST_F(ArgumentFilesTest, LlmforgeOffloadsUnlessItsFileSaysOtherwise) {
+  const std::string file = "num_devices: 8\nworker_resources: {'accelerator_type:A10G': 0.001}\n";
+  const Json job = job_of(file);
+  EXPECT_EQ(job["parallel"]["strategy"], "FULL_SHARD");
+  EXPECT_EQ(job["parallel"]["offload"], true);
+  EXPECT_EQ(job["optimizer"]["offload_state"], true);
+  EXPECT_THAT(notes_of(file), HasSubstr("LLMForge without deepspeed: stage 3"));
+  write("zero.json", R"({"zero_optimization": {"stage": 3}})");
+  EXPECT_EQ(job_of(file + "deepspeed: {config_path: zero.json}\n")["parallel"]["offload"], false);
+  EXPECT_EQ(job_of("num_devices: 8\ngpu_model: A10G\n")["parallel"]["offload"], false);
+}
+
+// Where the next larger one does not fit, or is tight.
+TEST_F(ArgumentFilesTest, LlmforgesOpenBatchIsTheLargestThatIsPredictedToFit) {
+  const std::string file =
+      "num_devices: 8\nworker_resources: {'accelerator_type:A10G': 0.001}\ncontext_length: 2048\n"
+      "lora_config: {r: 8, lora_alpha: 16, target_modules: [q_proj, v_proj]}\n";
+  write("llmforge.yaml", "training_data_path: pairs.json\n" + file);
+  const std::vector<std::string> words = {"--arguments", "llmforge.yaml", "--model",
+                                          "llama3.1-8b", "--weights",     "random"};
+  const Json found = job(words);
+  const int64_t batch = found["batches"]["per_device_batch_size"];
+  EXPECT_GT(batch, 1);
+  const auto verdict = [&](int64_t of_device) {
+    std::vector<std::string> asked = {"predict", "--stack",   "sftbench",  "--format",
+                                      "json",    "--padding", "max_length"};
+    asked.insert(asked.end(), words.begin(), words.end());
+    asked.insert(asked.end(), {"--set", "batch_size=" + std::to_string(8 * of_device)});
+    const ProgramResult result = run_program(asked, {}, folder_);
+    return Json::parse(result.out)["verdict"].get<std::string>();
+  };
+  EXPECT_EQ(verdict(batch), "fits");
+  EXPECT_NE(verdict(2 * batch), "fits");
+  write("llmforge.yaml", "training_data_path: pairs.json\ntrain_batch_size_per_device: 1\n" + file);
+  EXPECT_EQ(job(words)["batches"]["per_device_batch_size"], 1);
 }
 
 TEST_F(ArgumentFilesTest, ResourcesThatMeanNothingAreRefused) {
@@ -396,7 +451,7 @@ TEST_F(ArgumentFilesTest, ManyUnknownKeysAreRefusedAtOnce) {
   const ProgramResult result = program(files({"arguments.yaml"}));
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("and 19900 more errors"));
-  EXPECT_LT(result.wall_s, 2.0);
+  EXPECT_LT(result.wall_s, 30.0);  // a second where nothing else runs
 }
 
 }  // namespace SFTBENCH_FILE

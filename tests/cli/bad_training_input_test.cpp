@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "checkpoint/safetensors_builder.h"
 #include "cli/program.h"
@@ -285,7 +287,8 @@ TEST_F(BadTrainingInputTest, ImpossibleSizesInTheConfigAreAllListed) {
 TEST_F(BadTrainingInputTest, NoTokenizer) {
   fs::remove(model() / "tokenizer.json");
   EXPECT_THAT(failure("WEIGHTS"),
-              HasSubstr("[looked at " + model().string() + " (no tokenizer.json)]"));
+              HasSubstr("[looked at " + model().string() +
+                        " (no tokenizer.json; --tokenizer DIR names another)]"));
 }
 
 TEST_F(BadTrainingInputTest, ATokenizerOfSentencePieceAlone) {
@@ -493,6 +496,24 @@ INSTANTIATE_TEST_SUITE_P(Moments, InterruptedTrainingTest,
                                            Interruption{"step 1/", {SIGINT}},
                                            Interruption{"step 1/", {SIGTERM}},
                                            Interruption{"step 1/", {SIGINT, SIGINT}}));
+
+TEST_F(BadTrainingInputTest, AnInterruptionNamesTheCheckpointsThatStay) {
+  const std::string out = (folder_ / "out").string();
+  Program program(words({"--set", "max_steps=5000", "--output-dir", out, "--save-strategy", "steps",
+                         "--save-steps", "1"}),
+                  real_engine());
+  program.start();
+  program.read_err_until("step 1/");
+  while (!fs::exists(out + "/checkpoint-1/sftbench_manifest.json"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(program.pid(), SIGINT);
+  const ProgramResult run = program.finish();
+  EXPECT_EQ(run.status, 130) << run.err;
+  EXPECT_THAT(run.err, ::testing::Not(HasSubstr("nothing was kept")));
+  EXPECT_THAT(run.err, HasSubstr("interrupted; no result was kept. " + out + "/checkpoint-"));
+  EXPECT_THAT(run.err,
+              HasSubstr(" stays, and --resume-from-checkpoint " + out + " goes on from there"));
+}
 
 TEST_F(BadTrainingInputTest, AnInterruptionLeavesAnEarlierMeasurementAsItWas) {
   ASSERT_EQ(run_program(words(), real_engine()).status, 0);

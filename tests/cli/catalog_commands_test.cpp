@@ -43,6 +43,9 @@ std::string output_of(std::vector<std::string> arguments) {
   } catch (const InputError& error) {
     ::testing::internal::GetCapturedStdout();
     return error.what();
+  } catch (const CLI::ParseError& error) {
+    ::testing::internal::GetCapturedStdout();
+    return error.what();
   }
   EXPECT_EQ(exit_code, 0);
   std::fflush(stdout);
@@ -107,7 +110,8 @@ TEST(ExperimentsTest, ListsAndDescribes) {
             "unknown experiment 'finetune_full_benchmrk-v1.0.0'; expected one of "
             "finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0, "
             "finetune_gptq-lora_benchmark-v1.0.0, finetune_lora_benchmark-v1.0.0, "
-            "finetune_pt_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
+            "finetune_pt_benchmark-v1.0.0, finetune_qlora_benchmark-v1.0.0; did you mean "
+            "'finetune_full_benchmark-v1.0.0'?");
   EXPECT_THAT(output_of({"experiments", "finetune_gtpq-lora_benchmark-v1.0.0"}),
               HasSubstr("\nAlso spelled finetune_gtpq-lora_benchmark-v1.0.0\n"));
 }
@@ -134,10 +138,12 @@ TEST(ModelsTest, ThoseWithoutAnArchitectureTrainFromTheirFilesAlone) {
   const Json unknown = Json::parse(output_of({"models", "allam-1-13b", "--format", "json"}));
   EXPECT_EQ(unknown["architecture_known"], false);
   EXPECT_EQ(unknown["trains"], true);
+  EXPECT_THAT(output_of({"models", "--format", "csv"}),
+              testing::ContainsRegex("granite-8b-japanese,[^\n]*,files,"));
 }
 
 TEST(ModelsTest, ListsAndDescribesWithSources) {
-  EXPECT_EQ(lines(output_of({"models"})), 102);
+  EXPECT_EQ(lines(output_of({"models"})), 106);
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("granite-3.1-2b .* yes  "));
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("llava-v1.6-mistral-7b .* yes  "));
   const std::string full = output_of({"models", "granite-3.1-2b"});
@@ -171,8 +177,39 @@ TEST(ModelsTest, APartOfANameListsTheRowsThatHaveIt) {
     EXPECT_TRUE(price.is_null() || (before.is_number() && before <= price)) << i;
   }
   EXPECT_TRUE(gpus[0]["USD/h"].is_number());
+  EXPECT_THAT(names({"models", "--family", "qwen3", "--max-parameters", "2B"}),
+              testing::UnorderedElementsAre("qwen3-0.6b", "qwen3-1.7b"));
+  EXPECT_THAT(output_of({"models", "--min-parameters", "1x"}), HasSubstr("50000000, 50M, 1.5B"));
+  EXPECT_THAT(output_of({"models", "--family", "qwen"}),
+              AllOf(HasSubstr("--family: unknown family 'qwen'; expected one of bloom, "),
+                    HasSubstr("did you mean 'qwen2'?")));
+  EXPECT_THAT(output_of({"models", "--min-parameters", "2B", "--max-parameters", "1B"}),
+              HasSubstr("no model is left"));
   EXPECT_THAT(output_of({"models", "--sort", "size"}),
               HasSubstr("--sort: unknown column 'size'; expected one of model, family, "));
+}
+
+TEST(ModelsTest, ThoseThatFitAreThoseThatPredictSaysFit) {
+  const auto fitting = [](const char* method) {
+    std::vector<std::string> found;
+    for (const Json& row : Json::parse(
+             output_of({"models", "--fits", "RTX-4090", "--method", method, "--format", "json"}))) {
+      EXPECT_LE(row["memory_GiB"], 24);
+      EXPECT_GT(row["tokens/s"], 0);
+      found.push_back(row["model"]);
+    }
+    return found;
+  };
+  using testing::Contains;
+  using testing::Not;
+  EXPECT_THAT(fitting("full"),
+              testing::AllOf(Contains("llama3.2-1b"), Not(Contains("llama3.2-3b"))));
+  EXPECT_THAT(fitting("lora"),
+              testing::AllOf(Contains("llama3.1-8b"), Not(Contains("gemma2-27b"))));
+  EXPECT_GT(fitting("qlora").size(), fitting("lora").size());
+  EXPECT_THAT(output_of({"models", "--fits", "RTX-4091"}),
+              HasSubstr("--fits: unknown GPU 'RTX-4091'"));
+  EXPECT_THAT(output_of({"models", "--method", "full"}), HasSubstr("--method requires --fits"));
 }
 
 TEST(GpusTest, ListsAndDescribes) {

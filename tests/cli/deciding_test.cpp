@@ -15,12 +15,14 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class DecidingTest : public ::testing::Test {
  protected:
@@ -42,7 +44,7 @@ class DecidingTest : public ::testing::Test {
   }
 
   // stdout of one command line, or the text of its error.
-  static std::string output_of(std::vector<std::string> arguments) {
+  static std::string output_of(std::vector<std::string> arguments, int expected_exit_code = 0) {
     CLI::App app;
     int exit_code = -1;
     add_import_command(app, exit_code);
@@ -62,7 +64,7 @@ class DecidingTest : public ::testing::Test {
     }
     std::fflush(stdout);
     const std::string out = ::testing::internal::GetCapturedStdout();
-    EXPECT_EQ(exit_code == 0, error.empty());
+    EXPECT_EQ(exit_code == expected_exit_code, error.empty());
     return error.empty() ? out : error;
   }
 
@@ -143,7 +145,13 @@ TEST_F(DecidingTest, OwnMeasurementsSharpenWhatIsPredictedOfTheirDevice) {
     std::vector<std::string> arguments = question;
     arguments.insert(arguments.end(), further.begin(), further.end());
     const std::string out = output_of(arguments);  // here the log goes there, too
-    const Json seconds = Json::parse(out.substr(out.find('{')))["step_seconds"];
+    const Json json = Json::parse(out.substr(out.find('{')));
+    const Json& seconds = json["step_seconds"];
+    // One statistic: what is moved is moved everywhere.
+    EXPECT_EQ(seconds["expected"], seconds["interval"]["expected"]);
+    EXPECT_NEAR(json["padded_tokens_per_second"].get<double>() * seconds["expected"].get<double>(),
+                4 * 8 * 1024, 1e-6);
+    EXPECT_EQ(json["memory_bytes"]["needed"], json["memory_bytes"]["interval"]["expected"]);
     return std::pair(seconds["interval"], seconds["total"].get<double>());
   };
   const auto [before, arithmetic] = interval({});
@@ -156,6 +164,12 @@ TEST_F(DecidingTest, OwnMeasurementsSharpenWhatIsPredictedOfTheirDevice) {
             std::abs(arithmetic - measured) / 2);
   EXPECT_LT(after["high"].get<double>() - after["low"].get<double>(),
             before["high"].get<double>() - before["low"].get<double>());
+  std::vector<std::string> as_table = question;
+  as_table.back() = "table";
+  EXPECT_THAT(output_of(as_table), Not(HasSubstr("by arithmetic")));
+  as_table.insert(as_table.end(), {"--evidence", folder_.string()});
+  EXPECT_THAT(output_of(as_table), HasSubstr(cell_text(after["expected"]) + " s, " +
+                                             cell_text(arithmetic) + " s by arithmetic"));
   EXPECT_THAT(
       output_of({"recommend", "--model", "llama3-8b", "--entries", "1000", "--gpus", "A100-80G",
                  "--max-gpus", "1", "--stack", "sftbench", "--evidence", folder_.string()}),
@@ -165,37 +179,69 @@ TEST_F(DecidingTest, OwnMeasurementsSharpenWhatIsPredictedOfTheirDevice) {
               HasSubstr("does not exist"));
 }
 
-TEST_F(DecidingTest, TheWorstBatchOfADatasetIsNamed) {
+std::vector<std::string> rows_of(const char* length, const std::vector<std::string>& further) {
+  std::vector<std::string> arguments = {"predict",
+                                        "--experiment",
+                                        "finetune_lora_benchmark-v1.0.0",
+                                        "--set",
+                                        "model_name=llama3-8b",
+                                        "--set",
+                                        "gpu_model=NVIDIA-A100-SXM4-80GB",
+                                        "--set",
+                                        "number_gpus=1",
+                                        "--set",
+                                        std::string("model_max_length=") + length,
+                                        "--set",
+                                        "batch_size=2",
+                                        "--set",
+                                        "gradient_accumulation_steps=1",
+                                        "--format",
+                                        "json"};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  return arguments;
+}
+
+std::string texts_of(const std::vector<int>& words) {
   std::string lines;
-  for (int words : {3, 5, 400, 4, 6, 5, 7, 3})
-    lines += "{\"text\": \"" + std::string(static_cast<size_t>(2 * words), 'a') + "\"}\n";
-  const std::string data = file("data.jsonl", lines);
-  const Json worst = Json::parse(output_of({"predict",
-                                            "--experiment",
-                                            "finetune_lora_benchmark-v1.0.0",
-                                            "--set",
-                                            "model_name=llama3-8b",
-                                            "--set",
-                                            "gpu_model=NVIDIA-A100-SXM4-80GB",
-                                            "--set",
-                                            "number_gpus=1",
-                                            "--set",
-                                            "model_max_length=4096",
-                                            "--set",
-                                            "batch_size=2",
-                                            "--set",
-                                            "gradient_accumulation_steps=1",
-                                            "--lengths-of",
-                                            data,
-                                            "--lengths-field",
-                                            "text",
-                                            "--format",
-                                            "json"}))["worst_batch"];
+  for (const int count : words)
+    lines += "{\"text\": \"" + std::string(static_cast<size_t>(2 * count), 'a') + "\"}\n";
+  return lines;
+}
+
+TEST_F(DecidingTest, TheWorstBatchOfADatasetIsNamed) {
+  const std::string data = file("data.jsonl", texts_of({3, 5, 400, 4, 6, 5, 7, 3}));
+  const Json worst = Json::parse(
+      output_of(rows_of("4096", {"--lengths-of", data, "--lengths-field", "text"})))["worst_batch"];
   EXPECT_EQ(worst["longest_entry"], 2);
   EXPECT_EQ(worst["rows"], 2);
   EXPECT_EQ(worst["steps"], 4);
   EXPECT_GT(worst["length"], worst["mean_row_length"]);
   EXPECT_LT(worst["out_of_memory_risk"], 0.01);
+}
+
+// Full rows do not fit. What the data have does, and the verdict and the exit status say so.
+TEST_F(DecidingTest, TheLengthsOfTheDataDecideWhatFits) {
+  const auto parsed = [](const std::string& out) {
+    return Json::parse(out.substr(out.find("{\n")));
+  };
+  const char* length = "131072";
+  const Json full = parsed(output_of(rows_of(length, {}), 3));
+  EXPECT_EQ(full["verdict"], "oom");
+  EXPECT_EQ(full["fits"], false);
+  const std::string data = file("data.jsonl", texts_of({3, 5, 400, 4, 6, 5, 7, 3}));
+  const Json counted =
+      parsed(output_of(rows_of(length, {"--lengths-of", data, "--lengths-field", "text"})));
+  const Json trained = parsed(output_of(rows_of(length, {"--data", data, "--text-field", "text"})));
+  for (const Json& json : {counted, trained}) {
+    EXPECT_EQ(json["verdict"], "fits");
+    EXPECT_EQ(json["fits"], true);
+    EXPECT_EQ(json["memory_bytes"]["needed"], json["worst_batch"]["memory_bytes"][1]);
+    EXPECT_FALSE(json.contains("less_memory"));
+    // Of time, rows are as long as they are on average.
+    EXPECT_LT(json["step_seconds"]["expected"].get<double>(),
+              full["step_seconds"]["expected"].get<double>() / 1000);
+  }
+  EXPECT_EQ(counted["worst_batch"], trained["worst_batch"]);
 }
 
 std::vector<std::string> asked(std::vector<std::string> further) {
@@ -244,6 +290,50 @@ TEST_F(DecidingTest, ARecommendationSaysWhatItAssumesAndTakesItFromSet) {
   EXPECT_THAT(with({"--set", "batch_size=4"}), HasSubstr("expected --batch"));
   EXPECT_THAT(output_of(asked({"--entries", "1000"})),
               HasSubstr("GPUs have no price on demand or reserved, and are not"));
+}
+
+TEST_F(DecidingTest, OwnGpusAreAskedNoPrice) {
+  const std::vector<std::string> words = {"--entries", "1000", "--gpus", "RTX-3090", "--own", "2"};
+  const std::string text = output_of(asked(words));
+  EXPECT_THAT(text, AllOf(HasSubstr("yours: 2 x NVIDIA-GeForce-RTX-3090, ranked by time"),
+                          HasSubstr("fastest"), Not(HasSubstr("cheapest")), Not(HasSubstr("USD"))));
+  const auto refused = [&words](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return output_of(asked(more));
+  };
+  EXPECT_THAT(refused({"--budget", "5"}), HasSubstr("--budget: given beside --own"));
+  EXPECT_THAT(refused({"--max-gpus", "5"}), HasSubstr("--max-gpus excludes --own"));
+  EXPECT_THAT(output_of(asked({"--entries", "1000", "--own", "2"})),
+              HasSubstr("--own: names no GPU; expected --gpus NAME"));
+}
+
+TEST_F(DecidingTest, WhatNobodyRentsIsRankedByTime) {
+  const auto with = [](const char* gpus) {
+    return output_of(asked({"--entries", "1000", "--gpus", gpus, "--max-gpus", "1"}));
+  };
+  EXPECT_THAT(with("RTX-4090,RTX-A5500"),
+              AllOf(HasSubstr("NVIDIA-RTX-A5500: not considered for cost: no price"),
+                    HasSubstr("cheapest"), HasSubstr("\nno price  NVIDIA-RTX-A5500")));
+  EXPECT_THAT(with("RTX-A5500"), AllOf(HasSubstr("RTX-A5500, ranked by time: not considered for "),
+                                       HasSubstr("fastest")));
+}
+
+TEST_F(DecidingTest, AnUnlistedCardIsRecommendedByItsFigures) {
+  const std::vector<std::string> card = {"--entries",         "1000", "--gpus",       "My-Card",
+                                         "--memory-gb-per-s", "900",  "--memory-gib", "24",
+                                         "--inside-gb-per-s", "20"};
+  EXPECT_THAT(output_of(asked(card)),
+              AllOf(HasSubstr("unknown GPU 'My-Card'"), HasSubstr("--flops-per-s")));
+  std::vector<std::string> words = card;
+  words.insert(words.end(), {"--flops-per-s", "1e14"});
+  EXPECT_THAT(output_of(asked(words)),
+              AllOf(HasSubstr("--set gpu_model=My-Card"),
+                    HasSubstr("My-Card, ranked by time: not considered for cost: no price")));
+  EXPECT_THAT(output_of(asked({"--entries", "1000", "--gpus", "My-Card", "--memory-gb-per-s", "900",
+                               "--memory-gib", "24", "--flops-per-s", "1e14", "--own", "4"})),
+              HasSubstr("--own: 4 of a GPU that is not listed; expected --inside-gb-per-s"));
+  words[3] = "My-Card,H100";
+  EXPECT_THAT(output_of(asked(words)), HasSubstr("--gpus: several, beside figures of a machine"));
 }
 
 TEST_F(DecidingTest, ARecommendationIsMarkdown) {
@@ -298,6 +388,11 @@ TEST_F(DecidingTest, EveryFormOfDataIsCounted) {
       recommended({"--data", file_of_texts, "--text-field", "text", "--padding", "packed"});
   EXPECT_LT(packed["entries"].get<int>(), 40);
   EXPECT_EQ(packed["tokens"], padded["tokens"]);
+  EXPECT_EQ(packed["cheapest"]["padding"], "packed");
+  const Json longest =
+      recommended({"--data", file_of_texts, "--text-field", "text", "--padding", "longest"});
+  EXPECT_EQ(longest["cheapest"]["padding"], "longest");
+  EXPECT_GT(padded["considered"], longest["considered"]) << "both are tried";
   const Json longer =
       recommended({"--data", file_of_texts, "--text-field", "text", "--tokens", "1M"});
   EXPECT_DOUBLE_EQ(longer["tokens"].get<double>(), 1e6);
@@ -320,24 +415,29 @@ TEST_F(DecidingTest, QuantizedMethodsTakeTheirBytes) {
   const auto parameters = [](const char* method) {
     return Json::parse(output_of({"predict", "--method", method, "--set", "model_name=llama3.1-8b",
                                   "--set", "gpu_model=Tesla-T4", "--set", "number_gpus=1", "--set",
-                                  "batch_size=1", "--set", "model_max_length=1024", "--format",
+                                  "batch_size=1", "--set", "model_max_length=1024", "--set",
+                                  "torch_dtype=float16", "--stack", "transformers", "--format",
                                   "json"}))["memory_bytes"]["parameters"]
         .get<double>();
   };
   const double weights = 32.0 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336);
   const double rows = 32.0 * (2 * 4096 + 2 * 1024 + 2 * 14336 + 4096);
-  const double eight = weights + 4 * rows, four = weights * (0.5 + 2.5 / 128);
+  const double eight = weights + 4 * rows, four = weights * (0.5 + 1.0 / 64 + 4.0 / 64 / 256);
   EXPECT_NEAR(parameters("lora-8bit") - parameters("qlora"), eight - four, 0.002 * eight);
   EXPECT_THAT(output_of({"predict", "--set", "method=qlora", "--set", "model_name=llama3.1-8b",
                          "--set", "gpu_model=Tesla-T4", "--set", "number_gpus=1", "--set",
-                         "batch_size=1", "--set", "model_max_length=1024", "--tokens", "50M"}),
+                         "batch_size=1", "--set", "model_max_length=1024", "--set",
+                         "torch_dtype=float16", "--stack", "transformers", "--tokens", "50M"}),
               AllOf(HasSubstr("llama3.1-8b, qlora, 1 rank, by transformers-bitsandbytes"),
                     HasSubstr("50000000 tokens are 12208 steps")));
+  EXPECT_THAT(output_of({"recommend", "--model", "qwen2.5-1.5b", "--method", "qlora", "--gpus",
+                         "RTX 4080", "--max-gpus", "1", "--entries", "1000"}),
+              AllOf(HasSubstr("over 4-bit weights"), HasSubstr("transformers-bitsandbytes"),
+                    HasSubstr("sftbench run"), testing::Not(HasSubstr("not trained"))));
   EXPECT_THAT(
-      output_of({"recommend", "--model", "qwen2.5-1.5b", "--method", "qlora", "--gpus", "RTX 4080",
-                 "--max-gpus", "1", "--entries", "1000"}),
-      AllOf(HasSubstr("over 4-bit weights"), HasSubstr("transformers-bitsandbytes"),
-            HasSubstr("predicted, and not trained"), testing::Not(HasSubstr("sftbench run"))));
+      output_of({"recommend", "--model", "qwen2.5-1.5b", "--method", "lora-8bit", "--gpus",
+                 "RTX 4080", "--max-gpus", "1", "--entries", "1000"}),
+      AllOf(HasSubstr("predicted, and not trained"), testing::Not(HasSubstr("sftbench run"))));
 }
 
 TEST_F(DecidingTest, AModelOfOnesOwnIsRecommendedFor) {
@@ -356,6 +456,25 @@ TEST_F(DecidingTest, AModelOfOnesOwnIsRecommendedFor) {
   std::filesystem::create_directory(folder_ / "empty");
   words[2] = (folder_ / "empty").string();
   EXPECT_THAT(output_of(words), HasSubstr("has no config.json"));
+}
+
+TEST_F(DecidingTest, AGpuThatIsNotTrainedOnHasNoCommandOfThisProgram) {
+  const auto recommended = [](const char* gpu) {
+    return output_of({"recommend", "--model", "llama3.1-8b", "--entries", "1000", "--gpus", gpu});
+  };
+  EXPECT_THAT(recommended("MI300X"), AllOf(HasSubstr("another program: AMD-Instinct-MI300X"),
+                                           Not(HasSubstr("measure it"))));
+  EXPECT_THAT(recommended("H100"), HasSubstr("measure it"));
+}
+
+TEST_F(DecidingTest, DataWithoutTokensAreRefused) {
+  const auto recommended = [this](const std::string& lines) {
+    return output_of({"recommend", "--model", "smollm2-135m", "--data", file("data.jsonl", lines),
+                      "--gpus", "H100"});
+  };
+  EXPECT_THAT(recommended("{\"output\": \"\"}\n"), HasSubstr("--data: has no tokens"));
+  EXPECT_THAT(recommended("{\"output\": \"\"}\n{\"output\": \"a few words\"}\n"),
+              HasSubstr("cheapest"));
 }
 
 TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {

@@ -46,12 +46,16 @@ TEST(DoctorTest, AnEngineThatIsMissingIsTheReasonForStatusFour) {
 }
 
 TEST(DoctorTest, ListsGpusAndWhetherTheirPeaksAreKnown) {
-  const auto found = findings({{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
-                               {"FAKE_NVML_GPUS", "NVIDIA H100 80GB HBM3;Future GPU 9000"}});
+  const auto found =
+      findings({{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
+                {"FAKE_NVML_GPUS", "NVIDIA H100 80GB HBM3;Future GPU 9000;Tesla V100-SXM2-16GB"}});
   EXPECT_EQ(found.at("nvidia driver")["found"], "570.00");
   EXPECT_EQ(found.at("gpu 0")["found"], "NVIDIA H100 80GB HBM3, 80.0 GiB");
   EXPECT_EQ(found.at("gpu 0")["advice"], "gpu_model: NVIDIA-H100-80GB-HBM3");
   EXPECT_EQ(found.at("gpu 1")["state"], "warn");
+  EXPECT_EQ(found.at("gpu 2")["state"], "warn");
+  EXPECT_THAT(found.at("gpu 2")["advice"].get<std::string>(),
+              HasSubstr("no code for its compute capability 7.0"));
   EXPECT_EQ(found.at("cuda")["state"], "missing");  // the fake engine's libtorch is for CPUs
   EXPECT_EQ(found.at("nccl")["state"], "missing");
 }
@@ -105,6 +109,14 @@ TEST(JudgeTest, ReferenceBlasIsAWarningWithTheCure) {
   EXPECT_EQ(slow.state, "warn");
   EXPECT_THAT(slow.advice, HasSubstr("apt-get install libopenblas0-openmp"));
   EXPECT_EQ(judge_blas(Json::object()).state, "none");
+}
+
+TEST(JudgeTest, ProductsAreSaidByDtype) {
+  const Finding found =
+      judge_products({{"products", {{"float32", "oneDNN 2.6.3"}, {"bfloat16", "sftbench"}}}});
+  EXPECT_EQ(found.state, "ok");
+  EXPECT_EQ(found.found, "float32 by oneDNN 2.6.3; bfloat16 by sftbench");
+  EXPECT_EQ(judge_products(Json::object()).state, "none");
 }
 
 TEST(JudgeTest, BfloatArithmeticIsLookedForAmongTheCpusFlags) {

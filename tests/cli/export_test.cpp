@@ -21,6 +21,8 @@ class ExportTest : public OwnTrainingTest {
     write("chats.jsonl",
           "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
           "{\"role\": \"assistant\", \"content\": \"b\"}]}\n");
+    write("alpaca.jsonl", "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\"}\n");
+    write("prompts.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
   }
 
   static Json golden(const fs::path& path) { return read_json_file(path.string()); }
@@ -87,7 +89,6 @@ TEST_F(ExportTest, WhatIsReadBackIsTheSameJob) {
     const auto arguments = expected["arguments"].get<std::vector<std::string>>();
     ASSERT_EQ(exported(arguments, program).status, 0);
     std::vector<std::string> words = arguments;
-    if (path.string().find("qlora") != std::string::npos) continue;  // no run trains it
     words.insert(words.end(), {"--weights", "random"});
     Json asked = trained(job(words));
     std::string file;
@@ -124,10 +125,15 @@ TEST_F(ExportTest, FourBitWeightsAreReadBackAsQlora) {
                                             "--weights",    "random",
                                             "--text-field", "text"};
     EXPECT_THAT(OwnTrainingTest::program(words, "predict").out,
-                HasSubstr("llama3.1-8b, qlora, 1 rank, by transformers-bitsandbytes"))
+                HasSubstr("llama3.1-8b, qlora, 1 rank\n"))
         << name;
-    EXPECT_THAT(refusal(words), HasSubstr("--method: qlora is over weights of bitsandbytes, which "
-                                          "are not trained here; expected `sftbench predict"));
+    EXPECT_EQ(job(words)["model"]["hf_config"]["quantization_config"]["bnb_4bit_use_double_quant"],
+              true)
+        << name;
+    std::vector<std::string> otherwise = words;
+    otherwise.insert(otherwise.end(), {"--method", "lora"});
+    EXPECT_THAT(OwnTrainingTest::program(otherwise, "predict").err,
+                HasSubstr("--method lora: the file's qlora gives way"));
   }
 }
 
@@ -153,6 +159,34 @@ TEST_F(ExportTest, WhatAProgramCannotSayIsRefused) {
                                         "--output-column", "output"}),
               HasSubstr("data of two columns (--input-column) has no equal there"));
   EXPECT_THAT(refusal("tlr", {}), HasSubstr("did you mean 'trl'?"));
+  EXPECT_THAT(refusal("trl=", {}),
+              HasSubstr("--export: 'trl=' names no folder; expected trl, or trl=DIR"));
+  for (const char* program : {"trl", "fms-hf-tuning"}) {
+    EXPECT_THAT(refusal(program, {"--data", "alpaca.jsonl"}),
+                HasSubstr("data in the form alpaca has no equal there"));
+  }
+  EXPECT_THAT(refusal("axolotl", {"--data", "pairs.json", "--template", "{{input}}"}),
+              HasSubstr("a template of an entry's fields (--template) has no equal there"));
+}
+
+// Forms that a program has itself.
+TEST_F(ExportTest, NamedFormsAreThoseOfThePrograms) {
+  const auto file = [this](const char* program, const char* name, const char* data) {
+    const ProgramResult result =
+        exported({"--experiment", "full", "--set", "model_name=llama3.1-8b", "--set",
+                  "number_gpus=2", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3", "--set",
+                  "batch_size=2", "--set", "model_max_length=512", "--data", data},
+                 program);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return read_file((folder_ / program / name).string());
+  };
+  EXPECT_THAT(file("axolotl", "axolotl.yaml", "alpaca.jsonl"), HasSubstr("type: alpaca"));
+  const Json factory =
+      Json::parse(file("llamafactory", "dataset_info.json", "alpaca.jsonl"))["data"]["columns"];
+  EXPECT_EQ(factory, Json({{"prompt", "instruction"}, {"query", "input"}, {"response", "output"}}));
+  EXPECT_THAT(read_file((folder_ / "llamafactory/llamafactory.yaml").string()),
+              HasSubstr("template: alpaca"));
+  EXPECT_THAT(file("trl", "trl.yaml", "prompts.jsonl"), Not(HasSubstr("dataset_text_field")));
 }
 
 TEST_F(ExportTest, KeepsWhatIsThere) {

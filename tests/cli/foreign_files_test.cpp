@@ -119,6 +119,29 @@ TEST_F(ForeignFilesTest, ATokenIsTheTokenizersOrIsRefused) {
 
 // --- LLaMA-Factory -------------------------------------------------------------------------------
 
+// trl's default is single quantization, LLaMA-Factory's double.
+TEST_F(ForeignFilesTest, FourBitsAreThoseOfTheProgram) {
+  const std::string model = "model_name_or_path: my-llama\n";
+  const std::string trl = model + "use_peft: true\nload_in_4bit: true\n";
+  const std::string factory = model + "finetuning_type: lora\nquantization_bit: 4\n";
+  const auto twice = [&](const std::string& text) {
+    const Json job = taken(text, {"--data", "pairs.json"});
+    EXPECT_EQ(job["tuning"], "qlora") << text;
+    return job["model"]["hf_config"]["quantization_config"]["bnb_4bit_use_double_quant"]
+        .get<bool>();
+  };
+  EXPECT_FALSE(twice(trl + "bnb_4bit_quant_type: nf4\n"));
+  EXPECT_FALSE(twice(trl + "use_bnb_nested_quant: false\n"));
+  EXPECT_TRUE(twice(trl + "use_bnb_nested_quant: true\n"));
+  EXPECT_TRUE(twice(factory));
+  EXPECT_FALSE(twice(factory + "double_quantization: false\n"));
+  EXPECT_THAT(refused(trl + "bnb_4bit_quant_type: fp4\n"),
+              HasSubstr("bnb_4bit_quant_type: found 'fp4', which has no equal here; expected nf4"));
+  const Json dense =
+      taken(model + "use_peft: true\nuse_bnb_nested_quant: true\n", {"--data", "pairs.json"});
+  EXPECT_EQ(dense["tuning"], "lora");
+}
+
 TEST_F(ForeignFilesTest, LlamaFactorysKeysAreTranslated) {
   const std::string file =
       "model_name_or_path: my-llama\ntrust_remote_code: true\nstage: sft\ndo_train: true\n"
@@ -203,13 +226,31 @@ TEST_F(ForeignFilesTest, AxolotlsOtherMasksAndKeysAreRefused) {
   }
 }
 
+TEST_F(ForeignFilesTest, AxolotlsAlpacaIsTheForm) {
+  write("alpaca.jsonl", "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\"}\n");
+  write("axolotl.yaml",
+        "base_model: my-llama\ndatasets:\n  - path: alpaca.jsonl\n    type: alpaca\n");
+  EXPECT_EQ(job({"--arguments", "axolotl.yaml"})["data"]["entry_template"], "alpaca");
+}
+
+// Their file may be looked at before anything is downloaded.
+TEST_F(ForeignFilesTest, DataOfTheHubNeedNotBeHereForAPrediction) {
+  write("axolotl.yaml", "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: alpaca\n");
+  const std::vector<std::string> words = {"--arguments", "axolotl.yaml", "--flops-per-s", "1e12"};
+  const ProgramResult predicted = program(words, "predict");
+  EXPECT_EQ(predicted.status, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("tokens, all of them full (--lengths-of FILE)"));
+  EXPECT_THAT(refusal({"--arguments", "axolotl.yaml"}),
+              HasSubstr("datasets[0].path: a/b is no file or folder, and no dataset of the hub"));
+}
+
 TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {
   const std::string file =
-      "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: alpaca\n    split: train[:10%]\n"
+      "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: oasst\n    split: train[:10%]\n"
       "adapter: llama-adapter\n";
   const std::string told = refused(file);
-  EXPECT_THAT(told, AllOf(HasSubstr("datasets[0].type: found 'alpaca', which has no equal here; "
-                                    "expected chat_template or completion, or --data FILE"),
+  EXPECT_THAT(told, AllOf(HasSubstr("datasets[0].type: found 'oasst', which has no equal here; "
+                                    "expected chat_template, completion or alpaca, or --data"),
                           HasSubstr("datasets[0].split: found 'train[:10%]', a part of a split"),
                           HasSubstr("adapter: found 'llama-adapter', which has no equal here; "
                                     "expected lora or qlora")));
@@ -297,8 +338,8 @@ TEST_F(ForeignFilesTest, NumbersOfEntriesReachTheJob) {
   EXPECT_EQ(job["evaluation"]["steps_ratio"], 0.5);
   EXPECT_EQ(job["data"]["most_entries"], 2);
   EXPECT_EQ(job["inputs"]["max_train_samples"], 2) << "part of the key";
-  EXPECT_THAT(program({"--model", "my-llama", "--data", "pairs.json", "--eval-split", "1.5"}).out,
-              HasSubstr("eval_split 1.5 is neither a share nor a number of entries"));
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--eval-split", "1.5"}),
+              HasSubstr("--eval-split: 1.5 is neither a share nor a number of entries"));
 }
 
 // --- a file of one kind in the place of another --------------------------------------------------

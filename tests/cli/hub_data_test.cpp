@@ -115,7 +115,7 @@ TEST_F(HubDataTest, WithoutFetchNothingIsAskedFor) {
   const ProgramResult dry = run({"--fetch", "--dry-run"});
   EXPECT_EQ(dry.status, 2);
   EXPECT_THAT(dry.err, HasSubstr("first: sftbench dataset fetch org/pairs"));
-  for (const char* command : {"predict", "sweep", "expand"}) {
+  for (const char* command : {"sweep", "expand"}) {
     const ProgramResult other = run({}, command);
     EXPECT_EQ(other.status, 2) << command;
     EXPECT_THAT(other.err, HasSubstr("first: sftbench dataset fetch org/pairs")) << command;

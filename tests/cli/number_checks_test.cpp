@@ -131,6 +131,7 @@ TEST(NumberChecksTest, EveryOptionOfATimeTakesADuration) {
 
 TEST(NumberChecksTest, BytesHaveUnits) {
   EXPECT_EQ(checked(byte_count(), "64GiB"), std::to_string(int64_t{64} << 30));
+  EXPECT_EQ(checked(byte_count(), "250MB"), "250000000");
   EXPECT_EQ(checked(byte_count(), "17"), "17");
   for (const std::string word : {"-1", "0", "GiB", "1.5GiB", "64GiX", "9EiB", "99999999TiB", ""}) {
     EXPECT_EQ(checked(byte_count(), word),

@@ -81,13 +81,12 @@ class OwnModelTest : public OwnTrainingTest {
 
 TEST_F(OwnModelTest, TargetsThatNameNoLinearAreRefusedBeforeAnythingStarts) {
   EXPECT_THAT(mistake({"--lora-targets", "q_prj"}),
-              AllOf(HasSubstr("--lora-targets: target_modules 'q_prj' matches no linear of the "
-                              "model; it has "),
+              AllOf(HasSubstr("--lora-targets: 'q_prj' matches no linear of the model; it has "),
                     HasSubstr("did you mean 'q_proj'?")));
   EXPECT_THAT(mistake({"--set", "target_modules=[q_proj,v_prj]"}), HasSubstr("'v_prj' matches no"));
   EXPECT_THAT(
       mistake({"--lora-targets", ".*nothing"}),
-      HasSubstr("target_modules '.*nothing' matches no linear of the model from end to end"));
+      HasSubstr("--lora-targets: '.*nothing' matches no linear of the model from end to end"));
 }
 
 TEST_F(OwnModelTest, AFolderThatLacksAFileIsRefusedBeforeAnythingStarts) {
@@ -119,13 +118,60 @@ TEST_F(OwnModelTest, ConversationsWithoutAChatTemplateAreRefusedBeforeAnythingSt
 }
 
 TEST_F(OwnModelTest, ARankThatDoesNotFitHasOneVerdict) {
-  EXPECT_THAT(verdict_of_all({"--lora-r", "64"})["text"].get<std::string>(),
+  EXPECT_THAT(mistake({"--lora-r", "64"}),
+              HasSubstr("--lora-r: 64 does not fit model.layers.0.self_attn."));
+  EXPECT_THAT(verdict_of_all({"--method", "lora", "--set", "r=64"})["text"].get<std::string>(),
               HasSubstr("r 64 does not fit model.layers.0.self_attn."));
   const Json usual = verdict_of_all({"--lora-r", "2"});
   EXPECT_EQ(usual["verdict"], "valid");
   EXPECT_THAT(usual["log"].get<std::string>(),
               HasSubstr("no --lora-targets: adapted are q_proj, v_proj"));
   EXPECT_EQ(verdict_of_all({"--lora-targets", "all-linear"})["verdict"], "valid");
+}
+
+// What options contradict is said under their names, and not under those of properties.
+TEST_F(OwnModelTest, OptionsThatContradictAreRefusedBeforeAnythingStarts) {
+  const struct {
+    std::vector<std::string> words;
+    const char* said;
+  } cases[] = {
+      {{"--input-column", "input"},
+       "--input-column: is given alone; with --output-column it works"},
+      {{"--eval-data", "pairs.json", "--eval-split", "0.1"},
+       "--eval-data: --eval-data and --eval-split each say what is evaluated; one of them works"},
+      {{"--lr-scheduler-type", "polynomial", "--lr-scheduler-kwargs", R"({"power": "x"})"},
+       "--lr-scheduler-kwargs: learning-rate schedule polynomial: option power: found \"x\"; "
+       "expected a number"},
+      {{"--set", "batch_size=3", "--ranks", "2"},
+       "--ranks: batch_size 3 cannot be divided evenly by --ranks 2; a multiple of it works"},
+      {{"--tokenizer", "nowhere"}, "--tokenizer: the tokenizer nowhere is not at hand"},
+      {{"--arguments", "arguments.yaml"}, "arguments.yaml:1: lora_r: r 64 does not fit"}};
+  write("arguments.yaml", "lora_r: 64\nuse_peft: true\n");
+  for (const auto& [words, said] : cases) {
+    EXPECT_THAT(mistake(words), HasSubstr(said)) << words.front();
+    std::vector<std::string> asked = {
+        "--model", "my-llama",          "--data", "pairs.json", "--flops-per-s",
+        "1e12",    "--inside-gb-per-s", "10"};
+    asked.insert(asked.end(), words.begin(), words.end());
+    const ProgramResult predicted = program(asked, "predict");
+    EXPECT_EQ(predicted.status, 2);
+    EXPECT_THAT(predicted.err, HasSubstr(said)) << words.front();
+  }
+}
+
+TEST_F(OwnModelTest, AFirstEntryThatCannotBeTrainedOnIsRefusedBeforeAnythingStarts) {
+  write("ids.jsonl", "{\"input_ids\": [1, 99999]}\n");
+  write("labels.jsonl", "{\"input_ids\": [1, 2], \"labels\": [1]}\n");
+  write("chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
+  EXPECT_THAT(mistake({"--data", "ids.jsonl"}),
+              HasSubstr("ids.jsonl:1: input_ids: position 1 is 99999; expected a list of ids"));
+  EXPECT_THAT(mistake({"--data", "labels.jsonl"}),
+              HasSubstr("labels.jsonl:1: labels: has 1 labels for 2 input_ids"));
+  EXPECT_THAT(mistake({"--data", "tokens.jsonl", "--eval-data", "ids.jsonl"}),
+              HasSubstr("ids.jsonl:1: input_ids: position 1 is 99999; expected a list of ids"));
+  EXPECT_THAT(mistake({"--data", "chats.jsonl", "--chat-template",
+                       "{% for m in messages %}{{ raise_exception('no') }}{% endfor %}"}),
+              HasSubstr("chats.jsonl:1: messages: chat_template:1: the template refuses: no"));
 }
 
 TEST_F(OwnModelTest, AFamilyAndExpertsHaveOneVerdict) {

@@ -134,6 +134,11 @@ TEST_F(OwnTrainingTest, TargetsAreThoseOfPeftOrWhatARegularExpressionMatches) {
             Json({"all-linear"}));
 }
 
+TEST_F(OwnTrainingTest, ATargetThatIsNamedTwiceIsOne) {
+  EXPECT_EQ(own_job({"--lora-targets", "q_proj,v_proj,q_proj"})["lora"]["target_modules"],
+            Json({"q_proj", "v_proj"}));
+}
+
 TEST_F(OwnTrainingTest, AnArgumentAtItsUsualValueChangesNoInput) {
   EXPECT_EQ(own_job({"--learning-rate", "1e-5", "--training-seed", "42", "--max-grad-norm",
                      "1"})["inputs"],
@@ -602,14 +607,28 @@ TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
               HasSubstr("--eval-steps: 0 is no value of"));
   EXPECT_THAT(refused({"--eval-split", "0.1", "--eval-strategy", "step"}),
               HasSubstr("did you mean 'steps'?"));
-  const ProgramResult both = program({"--model", "my-llama", "--data", "pairs.json", "--eval-data",
-                                      "pairs.json", "--eval-split", "0.1"});
-  EXPECT_THAT(both.out, HasSubstr("validation_data_path and eval_split each say what is evaluated; "
-                                  "one of them works"));
   const ProgramResult nothing =
       program({"--model", "my-llama", "--data", "pairs.json", "--eval-steps", "3", "--dry-run"});
   EXPECT_THAT(nothing.err, HasSubstr("eval_steps 3 has no effect without validation_data_path or "
                                      "eval_split"));
+}
+
+TEST_F(OwnTrainingTest, TextsBeforeAndAfterTrainingAreOfHeldOutPrompts) {
+  const std::vector<std::string> pairs = {"--input-column", "input", "--output-column", "output"};
+  const auto with = [&pairs](std::vector<std::string> more) {
+    more.insert(more.begin(), pairs.begin(), pairs.end());
+    return more;
+  };
+  const Json evaluation = own_job(with({"--eval-split", "1", "--eval-on-start", "--generate", "3",
+                                        "--max-new-tokens", "9"}))["evaluation"];
+  EXPECT_EQ(evaluation["on_start"], true);
+  EXPECT_EQ(evaluation["generated"], 3);
+  EXPECT_EQ(evaluation["max_new_tokens"], 9);
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--generate", "3"}),
+              HasSubstr("--generate: no entries are held out; expected --eval-split X or "
+                        "--eval-data FILE with it"));
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--max-new-tokens", "3"}),
+              HasSubstr("--max-new-tokens: no text is written; expected --generate N with it"));
 }
 
 TEST_F(OwnTrainingTest, FilesSayWhatIsEvaluated) {
@@ -746,13 +765,10 @@ TEST_F(OwnTrainingTest, FormsThatExcludeEachOtherEndUnsupported) {
   };
   EXPECT_THAT(
       ending({"--template", "{{input}}", "--pretokenized"}),
-      HasSubstr("pretokenized and data_formatter_template each say what an entry is; one of "
-                "them works"));
-  EXPECT_THAT(ending({"--input-column", "input"}),
-              HasSubstr("input_column_name is given alone; with output_column_name it works"));
+      HasSubstr("--pretokenized and --template each say what an entry is; one of them works"));
   EXPECT_THAT(ending({"--lora-targets", "q_proj|"}), Not(HasSubstr("INTERNAL")));
   EXPECT_THAT(ending({"--lora-targets", "(q_proj"}),
-              HasSubstr("target_modules '(q_proj' is no regular expression"));
+              HasSubstr("--lora-targets: '(q_proj' is no regular expression"));
   EXPECT_THAT(ending({"--lora-targets", ".*nothing"}),
               HasSubstr("matches no linear of the model from end to end; it has "));
 }

@@ -85,6 +85,68 @@ TEST(PredictTest, AGpuHasOneAnswerUnderEachOfItsNames) {
   }
 }
 
+// Behind what the log says.
+Json answer_in(const std::string& output) {
+  return Json::parse(output.substr(output.find("{\n")));
+}
+
+TEST(PredictTest, ACardThatIsNotListedIsWhatTheCommandLineSaysOfIt) {
+  const auto answer = [](std::vector<std::string> further, const char* gpus = "number_gpus=1") {
+    std::vector<std::string> words = {"predict",
+                                      "--model",
+                                      "llama3.1-8b",
+                                      "--method",
+                                      "lora",
+                                      "--set",
+                                      "gpu_model=My-Card",
+                                      "--set",
+                                      "batch_size=2",
+                                      "--set",
+                                      gpus,
+                                      "--set",
+                                      "model_max_length=1024"};
+    words.insert(words.end(), further.begin(), further.end());
+    return output_of_words(std::move(words));
+  };
+  EXPECT_THAT(answer({"--memory-gib", "40"}),
+              AllOf(HasSubstr("unknown GPU 'My-Card'"),
+                    HasSubstr("or --flops-per-s, --memory-gb-per-s and --memory-gib of it")));
+  const std::vector<std::string> known = {"--flops-per-s", "1e14", "--memory-gb-per-s", "900"};
+  const auto seconds = [&](const std::string& gib) {
+    std::vector<std::string> words = known;
+    words.insert(words.end(), {"--memory-gib", gib, "--format", "json"});
+    return answer_in(answer(words));
+  };
+  EXPECT_EQ(seconds("40")["verdict"], "fits");
+  EXPECT_EQ(seconds("12")["verdict"], "oom");
+  // Twice the products' rate: faster, and not by more than twice.
+  std::vector<std::string> twice = {"--flops-per-s", "2e14", "--memory-gb-per-s", "900",
+                                    "--memory-gib",  "40",   "--format",          "json"};
+  const double slow = seconds("40")["step_seconds"]["total"],
+               fast = answer_in(answer(twice))["step_seconds"]["total"];
+  EXPECT_LT(fast, slow * 0.7);
+  EXPECT_GT(fast, slow * 0.5);
+  std::vector<std::string> several = known;
+  several.insert(several.end(), {"--memory-gib", "40"});
+  EXPECT_THAT(answer(several, "number_gpus=2"),
+              HasSubstr("--inside-gb-per-s: not given, and not known of My-Card"));
+}
+
+TEST(PredictTest, WhatHasNoEffectOnOneEntityIsRefused) {
+  const auto error = [](std::vector<std::string> further) {
+    further.insert(further.end(), {"--set", kGpu});
+    return output_of(eight_gpus(std::move(further)));
+  };
+  EXPECT_THAT(error({"--sort", "tokens_per_s"}), HasSubstr("--sort: is of a table"));
+  EXPECT_THAT(error({"--limit", "1"}), HasSubstr("--limit: is of a table"));
+  EXPECT_THAT(error({"--rows"}), HasSubstr("--rows: belongs to --score"));
+  EXPECT_THAT(error({"--lengths-tokenizer", "/nope"}), HasSubstr("belongs to --lengths-of"));
+  EXPECT_THAT(error({"--flops-per-s", "1e-300"}), HasSubstr("a number from 1000000 to 1e+21"));
+  EXPECT_THAT(output_of_words({"predict", "--method", "lora-8bit", "--stack", "sftbench", "--model",
+                               "llama3.1-8b", "--set", "number_gpus=1", "--set", kGpu}),
+              HasSubstr("--stack: sftbench has no weights in 8 bits"));
+}
+
 TEST(PredictTest, SaysThatItIsAPredictionAndWhatItIsMadeOf) {
   const std::string out = output_of(eight_gpus({"--set", kGpu}));
   EXPECT_THAT(out, HasSubstr("prediction, nothing was measured: llama3.1-8b, full, FULL_SHARD on 8 "
@@ -164,7 +226,7 @@ TEST(PredictTest, SaysWhatTheAllocatorKeepsAndWhatIsFar) {
                             "--stack", stack});
   };
   EXPECT_THAT(of("transformers", "1024"),
-              AllOf(HasSubstr("as nvidia-smi shows it"), HasSubstr("151 measurements of other"),
+              AllOf(HasSubstr("as nvidia-smi shows it"), HasSubstr(" measurements of other"),
                     HasSubstr("wider for rows of 1024 tokens")));
   EXPECT_THAT(of("sftbench", "1024"), Not(HasSubstr("nvidia-smi")));
 }
@@ -321,7 +383,7 @@ TEST(PredictTest, OneSwitchThatIsEnoughComesBeforeMoreGpus) {
     experiments.insert(one["changes"].value("experiment", ""));
   }
   EXPECT_TRUE(std::is_sorted(more_gpus.begin(), more_gpus.end())) << json["less_memory"];
-  EXPECT_EQ(experiments.count("finetune_gptq-lora_benchmark-v1.0.0"), 1u);
+  EXPECT_EQ(experiments.count("finetune_qlora_benchmark-v1.0.0"), 1u);
 }
 
 TEST(PredictTest, SaysWhereNoSwitchIsEnough) {

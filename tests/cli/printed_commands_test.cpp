@@ -113,6 +113,41 @@ TEST_F(PrintedCommandsTest, OfRecommend) {
   EXPECT_EQ(job["device"]["ranks"], answer["cheapest"]["gpus"]);
 }
 
+// What the search chose: packed rows, a card that is not listed, and state on the host.
+TEST_F(PrintedCommandsTest, OfRecommendedSwitches) {
+  std::string texts;
+  for (int i = 0; i < 64; ++i) texts += "{\"output\": \"a few words\"}\n";
+  write("texts.jsonl", texts);
+  const auto job_of = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--method", "full", "--format", "md"});
+    const ProgramResult found = program(words, "recommend");
+    EXPECT_EQ(found.status, 0) << found.err;
+    const std::string head = "- **measure it**: ";
+    const size_t begin = found.out.find(head) + head.size();
+    const std::string command = found.out.substr(begin, found.out.find('\n', begin) - begin);
+    const ProgramResult dry = as_printed(command, {"--dry-run", "--weights", "random"});
+    EXPECT_EQ(dry.status, 0) << command << dry.err;
+    return Json::parse(dry.out);
+  };
+  const Json packed = job_of({"--model", "my-llama", "--data", "texts.jsonl", "--gpus", "My Card",
+                              "--own", "2", "--flops-per-s", "1e14", "--memory-gb-per-s", "900",
+                              "--memory-gib", "24", "--inside-gb-per-s", "20"});
+  EXPECT_EQ(packed["data"]["padding"], "packed");
+  EXPECT_EQ(packed["device"]["gpu_model"], "My Card");
+  const Json offloaded =
+      job_of({"--model", "llama3.2-3b", "--entries", "100", "--gpus", "RTX-4090", "--own", "1"});
+  EXPECT_EQ(offloaded["optimizer"]["offload_state"], true);
+  const Json sharded =
+      job_of({"--model", "llama3.1-8b", "--entries", "100", "--gpus", "L40S", "--own", "8"});
+  EXPECT_EQ(sharded["parallel"]["strategy"], "SHARD_GRAD_OP");
+  const Json tiled = job_of({"--model", "llama3.1-8b", "--entries", "100", "--gpus", "L40S",
+                             "--own", "8", "--stack", "sftbench"});
+  EXPECT_EQ(tiled["activations"]["mlp_tiles"], 4);
+  const Json whole =
+      job_of({"--model", "qwen2.5-0.5b", "--entries", "100", "--gpus", "T4", "--own", "1"});
+  EXPECT_EQ(whole["precision"]["autocast"], "fp16");
+}
+
 TEST_F(PrintedCommandsTest, OfSweep) {
   const ProgramResult swept =
       program({"--model", "my-llama", "--data", "pairs.json", "--template",

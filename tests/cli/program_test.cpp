@@ -430,6 +430,8 @@ INSTANTIATE_TEST_SUITE_P(
                    "sftbench run: unknown option '--no-progres'; did you mean '--no-progress'?\n"},
         UsageError{{"run", "--wieghts=random"},
                    "sftbench run: unknown option '--wieghts'; did you mean '--weights'?\n"},
+        UsageError{{"run", "--max-steps", "3"},
+                   "sftbench run: unknown option '--max-steps'; expected --set max_steps=VALUE\n"},
         UsageError{{"--hlep"}, "sftbench: unknown option '--hlep'; did you mean '--help'?\n"},
         UsageError{{"run", "a.yaml", "b.yaml"}, "sftbench run: unexpected argument 'b.yaml'\n"},
         UsageError{{"--log-level", "chatty", "doctor"},

@@ -428,6 +428,26 @@ TEST_F(SavingRunTest, TrainsFromNothingBesideWhatAnEarlierOneHasLeft) {
   EXPECT_EQ(lines_of(out + "/training_logs.jsonl").size(), 1);
 }
 
+TEST_F(SavingRunTest, ALogBelongsToOneTraining) {
+  const std::string out = path("out");
+  for (const char* seed : {"seed=1", "seed=2"}) {
+    const ProgramResult one = run({"--output-dir", out, "--save-strategy", "no", "--set", seed}, 4);
+    ASSERT_EQ(one.status, 0) << one.err;
+    EXPECT_EQ(lines_of(out + "/training_logs.jsonl").size(), 1) << seed;
+  }
+  EXPECT_EQ(lines_of(out + "/earlier-1/training_logs.jsonl").size(), 1);
+  // Neither does a run go on with it that resumes from elsewhere.
+  const std::string other = path("other");
+  ASSERT_EQ(run({"--output-dir", other, "--set", "seed=1"}, 2).status, 0);
+  results_ = path("again");
+  const ProgramResult more = run(
+      {"--output-dir", out, "--set", "seed=1", "--resume-from-checkpoint", other + "/checkpoint-2"},
+      4);
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_EQ(lines_of(out + "/training_logs.jsonl").size(), 1);
+  EXPECT_EQ(lines_of(out + "/earlier-2/training_logs.jsonl").size(), 1);
+}
+
 TEST_F(SavingRunTest, SaysWhatIsWrongBeforeItMeasures) {
   const ProgramResult wrong = run({"--save-strategy", "steps"}, 1);
   EXPECT_EQ(wrong.status, 2);
@@ -473,6 +493,28 @@ TEST_F(SavingRunTest, ASweepHasFoldersForEachMeasurementAndGoesOnFromThem) {
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(read_json_file(files[0].string())["extra"]["resumed"]["step"], 2);
   EXPECT_EQ(schema_violation(files[0]), "");
+}
+
+TEST_F(SavingRunTest, EachSampleOfASweepHasFoldersOfItsOwnAndTrainsFromTheBeginning) {
+  const ProgramResult swept =
+      run({"--repeats", "2", "--output-dir", path("out"), "--save-model-dir", path("models"),
+           "--save-strategy", "steps", "--save-steps", "2"},
+          4, "sweep");
+  ASSERT_EQ(swept.status, 0) << swept.err;
+  EXPECT_THAT(swept.err, testing::Not(HasSubstr("something else is there")));
+  std::vector<std::string> stems;
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    if (entry.path().extension() != ".json") continue;
+    const Json result = read_json_file(entry.path().string());
+    EXPECT_FALSE(result["extra"].contains("resumed")) << entry.path();
+    EXPECT_EQ(result["extra"]["loss"].size(), 4) << entry.path();
+    stems.push_back(entry.path().stem().string());
+  }
+  ASSERT_EQ(stems.size(), 2);
+  for (const std::string& stem : stems) {
+    EXPECT_TRUE(fs::exists(fs::path(path("out")) / stem / "checkpoint-4")) << stem;
+    EXPECT_TRUE(fs::exists(fs::path(path("models")) / stem / "model.safetensors")) << stem;
+  }
 }
 
 TEST_F(SavingRunTest, ASweepSaysWhatIsWrongForAllCells) {

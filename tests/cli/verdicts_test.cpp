@@ -284,11 +284,18 @@ INSTANTIATE_TEST_SUITE_P(
             ""},
         Case{"ExpertsThatAreQuantized",
              "gptq-lora",
-             {"model_name=mixtral-8x7b-instruct-v0.1", "torch_dtype=float16"},
+             {"model_name=granite-3.1-3b-a800m-instruct", "torch_dtype=float16"},
              "unsupported",
-             "UNSUPPORTED: model_name mixtral-8x7b-instruct-v0.1: quantization_config: found a "
-             "quantized mixture of experts; expected weights that are not quantized",
+             "UNSUPPORTED: model_name granite-3.1-3b-a800m-instruct: quantization_config: found a "
+             "mixture of experts quantized in GPTQ; expected weights that are not quantized",
              ""},
+        Case{"GpusThatTheBuildHasNoCodeFor",
+             "full",
+             {"number_gpus=1", "gpu_model=Tesla-V100-PCIE-16GB", "torch_dtype=float32"},
+             "valid",
+             "UNSUPPORTED: number_gpus asks for 1 GPU on this machine, which has no NVIDIA driver",
+             "gpu_model Tesla-V100-PCIE-16GB: CUDA 13 of `experiments/setup.sh --cuda` has no code "
+             "for its compute capability 7.0; a build with CUDA 12 has"},
         Case{"GpusThatAreNotHere",
              "full",
              {"number_gpus=1", "gpu_model=NVIDIA-H100-PCIe"},

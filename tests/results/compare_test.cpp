@@ -233,6 +233,18 @@ TEST_F(CompareTest, FoldersThatShareNothingAreComparedInWhatKeepsThemApart) {
     EXPECT_NEAR(std::stod(ratio), 4, 1e-9);
 }
 
+TEST_F(CompareTest, AStoredNoneAndTheDefaultKeepFoldersApart) {
+  Measurement m = measured(100, steady());
+  put(there_, m, "k");
+  m.inputs["response_template"] = nullptr;
+  put(here_, m, "k");
+  const Comparison comparison = compare();
+  ASSERT_EQ(comparison.apart.size(), 1U);
+  EXPECT_EQ(comparison.apart[0].here, "None");
+  EXPECT_EQ(comparison.apart[0].other, "default");
+  EXPECT_EQ(comparison.both, 1U);
+}
+
 TEST_F(CompareTest, FoldersThatAreApartInSeveralValuesHaveNothingInCommon) {
   for (const int batch_size : {1, 2, 3, 4}) {
     Measurement m = measured(100, steady());

@@ -195,6 +195,21 @@ TEST(ShortTableTest, ShowsOnlyTheInputsThatDiffer) {
   EXPECT_THAT(cells(table, "peak_memory_gib"), ElementsAre("3.0", "3.0"));
 }
 
+TEST(ShortTableTest, AStoredNoneIsNotTheDefault) {
+  const fs::path directory = fresh_results("none");
+  Measurement m = sample_valid();
+  put(directory, m, "default");
+  m.inputs["response_template"] = nullptr;
+  put(directory, m, "none");
+  const StoreScan scan = ResultStore(directory).scan();
+  AdoLayout wide;
+  wide.wide = true;
+  for (const ReportTable& table : {short_table(scan), ado_table(scan, wide)}) {
+    EXPECT_THAT(cells(table, "response_template"),
+                testing::UnorderedElementsAre("\\n### Response:", "None"));
+  }
+}
+
 TEST(ShortTableTest, AMeasurementAloneShowsItsEntity) {
   const fs::path directory = fresh_results("alone");
   put(directory, sample_valid(), "a");

@@ -133,6 +133,25 @@ TEST_F(VaryTest, WhatIsNoInputIsTheDefaultOfTheExperiment) {
   EXPECT_THAT(cells(variation.table, "padding"), ElementsAre("packed"));
 }
 
+TEST_F(VaryTest, AStoredNoneIsAValueOfItsOwn) {
+  Measurement m = sample_valid();
+  m.measured["dataset_tokens_per_second"] = 100;
+  put(folder_, m, "default");
+  m.inputs["response_template"] = nullptr;
+  m.measured["dataset_tokens_per_second"] = 150;
+  put(folder_, m, "none");
+  const Variation variation = vary_by("response_template", "None");
+  ASSERT_EQ(variation.effects.size(), 1u);
+  EXPECT_EQ(variation.effects[0].value, "\\n### Response:");
+  m.inputs["batch_size"] = 4;
+  fs::remove_all(folder_);
+  put(folder_, m, "none");
+  m.inputs["batch_size"] = 8;
+  m.inputs.erase("response_template");
+  put(folder_, m, "default");
+  EXPECT_THAT(vary_by("batch_size").why_empty, HasSubstr("response_template (default, None)"));
+}
+
 TEST_F(VaryTest, WithoutAPairTheClosestConfigurationsSayWhy) {
   measure(1, "adamw_torch", 100);
   measure(4, "sgd", 100, "n");

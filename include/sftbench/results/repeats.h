@@ -45,6 +45,8 @@ class Picker {
  public:
   explicit Picker(std::string_view name) : name_(name) {}
   const Scalar& operator()(const Record& record);
+  // Null where there is no such name; a stored None is a value.
+  const Scalar* find(const Record& record);
 
  private:
   std::string_view name_;
