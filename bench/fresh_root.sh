@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The README's two commands as a stranger meets them: in a Debian 12 with nothing installed (debootstrap, as root), in a
-# clone of HEAD, first with an empty compiler cache, then in another clone with that cache.
+# clone of HEAD, first with an empty compiler cache, then in a new clone at the same path with that cache, which knows units of
+# several files by the path of the clone.
 #   bench/fresh_root.sh FOLDER [cold|warm...]
 # FOLDER gets the logs, and of each clone ninja's, which says what each compilation took. Prints what each command took, and on
 # which processor.
@@ -15,12 +16,14 @@ debootstrap --variant=minbase --include=ca-certificates,git bookworm "$root" >"$
 cp -r /etc/apt/. "$root/etc/apt/"  # the same mirrors
 for file in pip.conf resolv.conf ssl/certs/ca-certificates.crt; do [ ! -e /etc/$file ] || cp /etc/$file "$root/etc/$file"; done
 env | grep -iE '^(PIP_(CERT|INDEX|EXTRA)|(https?|no)_proxy=)' | sed 's/^/export /' >"$root/environment" || true
-for clone; do git clone --quiet --no-local "$tree" "$root/$clone"; done
+git clone --quiet --no-local "$tree" "$root/source"
 cat >"$root/try" <<'END'
 . /environment
 export DEBIAN_FRONTEND=noninteractive HOME=/root
 for clone; do
-  cd "/$clone"
+  rm -rf /clone
+  git clone --quiet /source /clone
+  cd /clone
   for command in "experiments/quickstart.sh --no-progress" tests/run.sh; do
     begin=$SECONDS
     status=0

@@ -27,7 +27,8 @@ if(TARGET sftbench_parquet)
 endif()
 
 install(DIRECTORY config datasets DESTINATION ${shared} PATTERN generated EXCLUDE)
-install(DIRECTORY experiments DESTINATION ${shared} FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json")
+install(DIRECTORY experiments DESTINATION ${shared} FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json"
+        PATTERN "ray_nodes.py")
 install(FILES LICENSE README.md packaging/copyright DESTINATION share/doc/sftbench)
 install(FILES packaging/lintian-overrides DESTINATION share/lintian/overrides RENAME sftbench)
 

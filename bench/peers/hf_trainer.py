@@ -46,7 +46,7 @@ def options_from(arguments):
     options = parser.parse_args(arguments)
     options.batch_size, options.accumulation, options.device = 1, 1, "cpu"
     options.lora = {"rank": 4, "alpha": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
-    options.virtual_tokens, options.weights, options.data = 8, None, None
+    options.virtual_tokens, options.weights, options.data, options.quantization = 8, None, None, None
     if options.config:
         with open(options.config) as file:
             options.config = json.load(file)
@@ -63,7 +63,8 @@ def options_from(arguments):
         options.accumulation = job["batches"]["gradient_accumulation_steps"]
         options.checkpointing = job["activations"]["gradient_checkpointing"]
         options.device = job["device"]["kind"]
-        options.peft = {"full": "none"}.get(job["tuning"], job["tuning"])
+        options.peft = {"full": "none", "qlora": "lora"}.get(job["tuning"], job["tuning"])
+        options.quantization = options.config.get("quantization_config")
         options.weights = job["model"]["weights_directory"]
         options.data = job["data"]["path"] if job["data"]["pretokenized"] else None
         options.lora, options.virtual_tokens = job["lora"], job["prompt"]["virtual_tokens"]
@@ -113,8 +114,14 @@ def main():
     cuda = options.device == "cuda"
     with torch.device(options.device):
         if options.weights:
+            more = {}
+            if options.quantization:
+                from transformers import BitsAndBytesConfig
+                more["quantization_config"] = BitsAndBytesConfig(
+                    load_in_4bit=True, bnb_4bit_compute_dtype=getattr(torch, options.dtype),
+                    **{key: value for key, value in options.quantization.items() if key.startswith("bnb_")})
             model = AutoModelForCausalLM.from_pretrained(options.weights, dtype=getattr(torch, options.dtype),
-                                                         attn_implementation="sdpa").to(options.device)
+                                                         attn_implementation="sdpa", **more).to(options.device)
         else:
             model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype), attn_implementation="sdpa")
     if options.peft != "none":
