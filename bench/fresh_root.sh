@@ -3,8 +3,8 @@
 # clone of HEAD, first with an empty compiler cache, then in a new clone at the same path with that cache, which knows units of
 # several files by the path of the clone.
 #   bench/fresh_root.sh FOLDER [cold|warm...]
-# FOLDER gets the logs, and of each clone ninja's, which says what each compilation took. Prints what each command took, and on
-# which processor.
+# FOLDER gets the logs, of each clone ninja's, which says what each compilation took, and the cache, so that "warm" may be another
+# day's. Prints what each command took, and on which processor.
 set -euo pipefail
 logs=$(mkdir -p "$1" && realpath "$1")
 shift
@@ -19,8 +19,9 @@ env | grep -iE '^(PIP_(CERT|INDEX|EXTRA)|(https?|no)_proxy=)' | sed 's/^/export 
 git clone --quiet --no-local "$tree" "$root/source"
 cat >"$root/try" <<'END'
 . /environment
-export DEBIAN_FRONTEND=noninteractive HOME=/root
+export DEBIAN_FRONTEND=noninteractive HOME=/root CCACHE_DIR=/logs/ccache
 for clone; do
+  [ "$clone" = warm ] || rm -rf "$CCACHE_DIR"
   rm -rf /clone
   git clone --quiet /source /clone
   cd /clone
