@@ -288,6 +288,21 @@ void require_commands(const CLI::App& app, const std::vector<std::string>& words
   }
 }
 
+// Options that went, and what serves instead.
+void refuse_former_options(const std::vector<std::string>& words) {
+  constexpr std::pair<const char*, const char*> kFormer[] = {
+      {"--until-known",
+       "--stop-at-precision 1, which ends each run early, or sftbench recommend, which names the "
+       "best"}};
+  for (const std::string& word : words) {
+    if (word == "--") return;
+    for (const auto& [option, instead] : kFormer) {
+      if (word.substr(0, word.find('=')) == option)
+        throw InputError({{{}, 0, option, "is no option any more", instead, {}}});
+    }
+  }
+}
+
 // Options of version 0.1 under their present names, with a note, until version 0.3.
 void take_old_names(std::vector<std::string>& words) {
   constexpr std::pair<const char*, const char*> kRenamed[] = {
@@ -332,6 +347,7 @@ std::vector<std::string> command_words(const CLI::App& app, int argc, char** arg
   std::vector<std::string> words(argv + 1, argv + argc);
   reveal_secrets(words);
   take_old_names(words);
+  refuse_former_options(words);
   words = with_empty_values(app, words);
   if (words.front() == "help") {
     words.erase(words.begin());

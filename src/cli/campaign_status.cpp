@@ -51,12 +51,6 @@ int64_t CampaignStatus::settled() const {
   return count(Status::kValid) + count(Status::kInvalid) + count(Status::kFailed);
 }
 
-int64_t CampaignStatus::count_left_out() const {
-  int64_t sum = 0;
-  for (const auto& [reason, cells_of_reason] : left_out) sum += cells_of_reason;
-  return sum;
-}
-
 CellNames::CellNames(const Space& space, const ResolveOptions& options) : space_(space) {
   for (int64_t entity = 0; entity < space.entity_count(); ++entity) {
     for (size_t i = 0; i < space.experiments.size(); ++i) {
@@ -78,8 +72,7 @@ std::string CellNames::label(const std::string& id) const {
 }
 
 CampaignStatus campaign_status(const OutcomeScan& scan, const std::vector<SeenClaim>& claims,
-                               const std::vector<LeftOutCell>& left_out, const CellNames* names,
-                               double now_s) {
+                               const CellNames* names, double now_s) {
   CampaignStatus status;
   status.unreadable = scan.unreadable();
   std::vector<double> written_s;
@@ -87,11 +80,6 @@ CampaignStatus campaign_status(const OutcomeScan& scan, const std::vector<SeenCl
     if (names != nullptr && !names->contains(id)) continue;
     ++status.ended[{outcome.status, outcome.reason}];
     written_s.push_back(outcome.written_s);
-  }
-  for (const LeftOutCell& cell : left_out) {
-    const std::string id = cell.experiment + "/" + cell.key;
-    const bool counts = scan.cells().count(id) == 0 && (names == nullptr || names->contains(id));
-    if (counts) ++status.left_out[cell.reason];
   }
   int64_t measured_first = 0;  // and have not ended before
   for (const SeenClaim& claim : claims) {
@@ -102,8 +90,7 @@ CampaignStatus campaign_status(const OutcomeScan& scan, const std::vector<SeenCl
   }
   if (names != nullptr) {
     status.cells = names->size();
-    status.waiting = std::max<int64_t>(
-        0, names->size() - status.settled() - status.count_left_out() - measured_first);
+    status.waiting = std::max<int64_t>(0, names->size() - status.settled() - measured_first);
   }
   foresee(status, written_s, now_s);
   return status;

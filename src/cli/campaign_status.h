@@ -14,7 +14,6 @@
 
 #include "sftbench/plan/resolve.h"
 #include "sftbench/results/claim.h"
-#include "sftbench/results/left_out.h"
 #include "sftbench/results/outcome_scan.h"
 #include "sftbench/space/space.h"
 
@@ -35,15 +34,13 @@ struct CampaignStatus {
   std::map<Kind, int64_t> ended;
   std::vector<ClaimedCell> measuring;
   int64_t unreadable = 0;
-  std::map<std::string, int64_t> left_out;  // by reason: decided without a measurement
-  std::optional<int64_t> cells;             // of the space
-  std::optional<int64_t> waiting;           // neither ended, nor measured now, nor left out
-  std::optional<double> cells_per_hour;     // of the last hour; nothing where nothing is measured
+  std::optional<int64_t> cells;          // of the space
+  std::optional<int64_t> waiting;        // neither ended, nor measured now
+  std::optional<double> cells_per_hour;  // of the last hour; nothing where nothing is measured
   std::optional<double> seconds_left;
 
   int64_t settled() const;  // ended, the failed included
   int64_t count(Status status) const;
-  int64_t count_left_out() const;
 };
 
 // The cells of a space, by "EXPERIMENT/KEY".
@@ -67,7 +64,6 @@ class CellNames {
 
 // Counts what is in `names`, or everything where there are none (nullptr). `now_s`: Unix time.
 CampaignStatus campaign_status(const OutcomeScan& scan, const std::vector<SeenClaim>& claims,
-                               const std::vector<LeftOutCell>& left_out, const CellNames* names,
-                               double now_s);
+                               const CellNames* names, double now_s);
 
 }  // namespace sftbench

@@ -43,7 +43,6 @@ Everything: sftbench run --help
       {"sweep", R"(Measure every entity of a space. Started again, a sweep goes on where it ended.
 
   sftbench sweep SPACE                          measure all of it
-  sftbench sweep SPACE --until-known            only what may be the best
   sftbench sweep SPACE --on slurm --workers 8   on a cluster
 
   --dry-run                list what would be measured
@@ -303,9 +302,9 @@ const Heading kHeadings[] = {
      {"--on", "--workers", "--nodes", "--submit", "--slurm", "--kubernetes", "--ray-address",
       "--program", "--env"}},
     {"Cells of a sweep",
-     {"--operation", "--seed", "--jobs", "--limit", "--repeats", "--until-known", "--until",
-      "--worker", "--locking", "--lease", "--host-memory", "--max-retries", "--no-retry-failed",
-      "--max-quick-failures", "--quick-failure"}},
+     {"--operation", "--seed", "--jobs", "--limit", "--repeats", "--until", "--worker", "--locking",
+      "--lease", "--host-memory", "--max-retries", "--no-retry-failed", "--max-quick-failures",
+      "--quick-failure"}},
     {"Limits of time", {"--timeout", "--stall-timeout"}},
     {"What is kept",
      {"--output", "--format", "--price", "--prices", "--track", "--trace", "--sample-period"}},

@@ -18,7 +18,6 @@
 #include "cli/sweep_end.h"
 #include "cli/sweep_keeping.h"
 #include "cli/sweep_search.h"
-#include "cli/sweep_until_known.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
@@ -144,10 +143,10 @@ class Silent : public SweepObserver {
                      {}}});
 }
 
-// Passes all on, notes which keys have a result, and tells what chooses cells what it was.
+// Passes all on, notes which keys have a result, and tells a search what it was.
 class NotesKeys : public SweepObserver {
  public:
-  NotesKeys(SweepObserver& next, Chooser* chooser) : next_(next), chooser_(chooser) {}
+  NotesKeys(SweepObserver& next, SearchChooser* search) : next_(next), search_(search) {}
 
   void on_begin(const SweepState& state) override { next_.on_begin(state); }
   void on_start(const Cell& cell, const Share& share) override { next_.on_start(cell, share); }
@@ -156,7 +155,7 @@ class NotesKeys : public SweepObserver {
   }
   void on_settled(const Cell& cell, const Outcome& outcome) override {
     if (outcome.status == Status::kValid) keys_.insert(cell.key);
-    if (chooser_ != nullptr) chooser_->tell(cell, outcome);
+    if (search_ != nullptr) search_->tell(cell, outcome);
     next_.on_settled(cell, outcome);
   }
   void on_sample(const Cell& cell, const Outcome& outcome) override {
@@ -177,7 +176,7 @@ class NotesKeys : public SweepObserver {
 
  private:
   SweepObserver& next_;
-  Chooser* chooser_;  // none where results choose nothing
+  SearchChooser* search_;  // none where the walk alone says what comes next
   std::set<std::string> keys_;
 };
 
@@ -216,16 +215,13 @@ class Campaign {
   // Prints what a sweep would do.
   int preview(OutputFormat format) {
     if (operation_.search) refuse_search("--dry-run");
-    const std::unique_ptr<Chooser> chooser = make_chooser();
-    WalkSource& cells = chooser ? chooser->source() : static_cast<WalkSource&>(walk_);
     Table table;
     table.columns = {"action", "reason", "sample", "entity_id", "experiment_id", "key"};
     int64_t begun = 0;
-    while (const std::optional<WalkStep> step = cells.next()) {
+    while (const std::optional<WalkStep> step = walk_.next()) {
       Cell cell = planner_.name(*step);
       stored_.count_samples(cell);
       const std::optional<Status> status = stored_.settled(cell);
-      if (chooser && status) chooser->tell(cell, {*status, nullptr, 0});
       if (!status && options_.limit > 0 && begun++ == options_.limit) break;
       table.rows.push_back(preview_row(cell, status));
     }
@@ -246,34 +242,29 @@ class Campaign {
     SweepView view(
         std::cerr, ::isatty(STDERR_FILENO) != 0,
         [this](const Cell& cell) { return cell_label(loaded_.space, cell); }, to_string(choice));
-    const std::unique_ptr<Chooser> chooser = make_chooser();
-    WalkSource& cells = chooser ? chooser->source() : static_cast<WalkSource&>(walk_);
-    NotesKeys noting(quiet ? silent : static_cast<SweepObserver&>(view), chooser.get());
+    const std::unique_ptr<SearchChooser> search = make_search();
+    WalkSource& cells = search ? static_cast<WalkSource&>(*search) : walk_;
+    NotesKeys noting(quiet ? silent : static_cast<SweepObserver&>(view), search.get());
     Sweep sweep(cells, planner_, machine_, store_, *claims, options_, noting, signals.fd());
     const SweepEnd end = sweep.run();
     view.close();
     say_how_it_ended(end, sweep, options_, arguments_.output);
-    const int64_t left_out = chooser ? chooser->say_how_it_went(end == SweepEnd::kComplete) : 0;
+    if (search && end == SweepEnd::kComplete) search->say_how_it_went();
     const bool to_its_end =
         end == SweepEnd::kComplete || end == SweepEnd::kLimit || end == SweepEnd::kDeadline;
     if (to_its_end && spdlog::should_log(spdlog::level::info))
       say_what_is_best(arguments_.output, noting.keys(), prices_);
-    Table outcomes = outcome_table(sweep.state());
-    if (left_out > 0) outcomes.rows.push_back({"left out", "DECIDED", left_out, 0});
-    print_table(outcomes, format);
+    print_table(outcome_table(sweep.state()), format);
     return sweep_exit_code(end, sweep, options_);
   }
 
  private:
   // Nothing where the walk alone says what comes next.
-  std::unique_ptr<Chooser> make_chooser() {
-    // What --jobs auto means is the machine's.
-    const int64_t jobs = machine_.most_at_a_time();
-    if (arguments_.until_known)
-      return std::make_unique<Decision>(walk_, planner_, prices_, arguments_.output, jobs);
+  std::unique_ptr<SearchChooser> make_search() {
     if (!operation_.search) return nullptr;
+    // What --jobs auto means is the machine's.
     return std::make_unique<SearchChooser>(planner_, operation_, seed(arguments_, operation_),
-                                           arguments_.output, jobs);
+                                           arguments_.output, machine_.most_at_a_time());
   }
 
   // Models and datasets of all cells, before the first is measured. One that cannot be had is its cells'
@@ -318,7 +309,6 @@ class Campaign {
     Operation operation = read_operation_file(arguments.operation_path);
     warn_of(operation.warnings);
     if (operation.search && arguments.options.worker) refuse_search("--worker");
-    if (operation.search && arguments.until_known) refuse_search("--until-known");
     const std::string& config = arguments.selection.config_path;
     if (!config.empty() || !space.actuator_configuration)
       warn_of(notes_on_actuator_configurations(operation, config));

@@ -24,7 +24,6 @@
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/compare.h"
 #include "sftbench/results/foreign_results.h"
-#include "sftbench/results/left_out.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_html.h"
 #include "sftbench/results/report_notes.h"
@@ -224,21 +223,6 @@ StoreScan load(const std::string& directory, const ReportArguments& arguments) {
   return scan;
 }
 
-// They have no row: whoever misses them finds why here.
-void say_what_was_left_out(const std::string& directory) {
-  std::vector<std::string> problems;
-  const std::vector<LeftOutCell> cells = read_left_out(directory, problems);
-  for (const std::string& problem : problems) spdlog::warn("{}", problem);
-  if (cells.empty()) return;
-  const auto beaten = static_cast<size_t>(std::count_if(
-      cells.begin(), cells.end(), [](const LeftOutCell& cell) { return cell.at_most; }));
-  spdlog::info(
-      "{} without a row: sweep --until-known left them out, {} since they cannot be the best and "
-      "{} "
-      "since they run out of memory; {}/left_out names them",
-      plural(cells.size(), "cell"), beaten, cells.size() - beaten, directory);
-}
-
 void say_notes(const std::vector<const StoreScan*>& scans) {
   for (const std::string& note : report_notes(scans)) spdlog::warn("{}", note);
 }
@@ -359,7 +343,6 @@ void say_where_reasons_are(const StoreScan& scan) {
 void report(const ReportArguments& arguments) {
   refuse_idle_options(arguments);
   const StoreScan scan = load(arguments.directory, arguments);
-  say_what_was_left_out(arguments.directory);
   if (arguments.compare.empty()) say_notes({&scan});
   Sink sink(arguments.output);
   if (!arguments.vary.empty()) {

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <set>
 #include <thread>
 
 #include "cli/backend_options.h"
@@ -88,14 +87,9 @@ class Watch {
   void look() {
     scan_.refresh();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    std::vector<std::string> problems;
-    const std::vector<LeftOutCell> left_out = read_left_out(arguments_.results, problems);
-    for (const std::string& problem : problems) {
-      if (said_.insert(problem).second) spdlog::warn("{}", problem);
-    }
-    status_ = campaign_status(scan_, list_claims(arguments_.results), left_out,
-                              space_ ? &space_->names : nullptr,
-                              std::chrono::duration<double>(now).count());
+    status_ =
+        campaign_status(scan_, list_claims(arguments_.results), space_ ? &space_->names : nullptr,
+                        std::chrono::duration<double>(now).count());
   }
 
   bool all_has_ended() const {
@@ -144,7 +138,6 @@ class Watch {
   const OutputFormat format_;
   OutcomeScan scan_;
   std::unique_ptr<NamedSpace> space_;
-  std::set<std::string> said_;  // files that cannot be read
   CampaignStatus status_;
 };
 
@@ -190,7 +183,6 @@ void add_status_command(CLI::App& app, int& exit_code) {
   command->footer(R"(
 Without SPACE, every result in DIR counts. With SPACE, its cells count, and how
 many wait is known. Give the options of the sweep that change what is measured.
-What sweep --until-known left out does not wait: it counts as left out.
 A lease that is silent for longer than it lasts belongs to a process that is
 gone or stopped: a worker takes it over.
 

@@ -37,8 +37,6 @@ Table ended_table(const CampaignStatus& status) {
   const auto measuring = static_cast<int64_t>(status.measuring.size()) - silent;
   table.rows.push_back({"measuring", Json(), measuring});
   if (silent > 0) table.rows.push_back({"silent", Json(), silent});
-  for (const auto& [reason, cells] : status.left_out)
-    table.rows.push_back({"left out", reason, cells});
   if (status.waiting) table.rows.push_back({"waiting", Json(), *status.waiting});
   if (status.unreadable > 0) table.rows.push_back({"unreadable", Json(), status.unreadable});
   return table;
@@ -101,8 +99,6 @@ std::string status_line(const CampaignStatus& status) {
   if (status.cells) line += " of " + std::to_string(*status.cells);
   line += " cells have ended (" + join(kinds) + ")";
   const int64_t silent = count_silent(status);
-  if (!status.left_out.empty())
-    line += " · " + std::to_string(status.count_left_out()) + " left out";
   line += " · " + std::to_string(static_cast<int64_t>(status.measuring.size()) - silent) +
           " measured now";
   if (silent > 0) line += " · " + std::to_string(silent) + " silent";
@@ -129,7 +125,6 @@ Json status_json(const CampaignStatus& status) {
           {"failed", status.count(Status::kFailed)},
           {"measuring", static_cast<int64_t>(status.measuring.size()) - silent},
           {"silent", silent},
-          {"left_out", status.left_out},
           {"waiting", number_json(status.waiting)},
           {"unreadable", status.unreadable},
           {"cells_per_hour", number_json(status.cells_per_hour)},

@@ -16,8 +16,6 @@
 namespace sftbench {
 namespace {
 
-constexpr double kKnownPercent = 1;  // of the rate, unless --stop-at-precision says otherwise
-
 EngineSweep on_engine(const SweepArguments& arguments, const DevicePrices& prices) {
   return {.selection = arguments.selection,
           .backend = arguments.backend.name(),
@@ -30,21 +28,7 @@ EngineSweep on_engine(const SweepArguments& arguments, const DevicePrices& price
           .prices = prices};
 }
 
-void refuse_beside_until_known(const CLI::App& command) {
-  if (command.count("--until-known") == 0) return;
-  for (const char* option : {"--on", "--worker", "--limit", "--dry-run", "--seed"}) {
-    if (command.count(option) == 0) continue;
-    throw InputError({{{},
-                       0,
-                       option,
-                       "has no place beside --until-known, where results choose the next cell",
-                       "one of them",
-                       {}}});
-  }
-}
-
 int sweep(const CLI::App& command, const SweepArguments& arguments, const CommonOptions& common) {
-  refuse_beside_until_known(command);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   check_engine_options(arguments.engine);
@@ -90,9 +74,6 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
       ->option_text("N=1");
   command.add_flag("--dry-run", arguments.dry_run,
                    "list what would be measured and what is there, and stop");
-  command.add_flag("--until-known", arguments.until_known,
-                   "measure only what may still be the best of its model, experiment and length, "
-                   "and each only until its rate is known within 1 % (--stop-at-precision)");
   command.add_flag("--worker", options.worker,
                    "one of many on this folder: leave to others what this machine cannot measure");
   command
@@ -196,8 +177,6 @@ Examples:
   sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1
   sftbench sweep space.yaml --on slurm --slurm partition=gpu --submit)");
   command->callback([arguments, command, &common, &exit_code] {
-    double& known = arguments->selection.stop_when_known;
-    if (arguments->until_known && command->count("--stop-at-precision") == 0) known = kKnownPercent;
     arguments->selection.shows_progress = !common.no_progress;
     arguments->selection.measures = !arguments->dry_run;
     exit_code = sweep(*command, *arguments, common);

@@ -31,7 +31,6 @@ struct SweepArguments {
   std::string jobs;                    // empty: the operation says
   std::optional<int64_t> max_retries;  // else the operation's
   bool dry_run = false;
-  bool until_known = false;
   std::string until;
   std::string claims = "auto";
   double lease_s = kLeaseSeconds;

@@ -139,8 +139,7 @@ void SearchChooser::tell(const Cell& cell, const Outcome& outcome) {
   best_label_ = cell_label(planner_.context().space, cell);
 }
 
-int64_t SearchChooser::say_how_it_went(bool complete) const {
-  if (!complete) return 0;
+void SearchChooser::say_how_it_went() const {
   if (!best_) {
     spdlog::info("searched {} cells, none of which is valid", told_);
   } else {
@@ -148,7 +147,6 @@ int64_t SearchChooser::say_how_it_went(bool complete) const {
                  plan_.maximize ? "highest" : "lowest", plan_.metric, cell_text(*best_),
                  best_label_);
   }
-  return 0;
 }
 
 }  // namespace sftbench

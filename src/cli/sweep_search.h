@@ -5,27 +5,29 @@
 #include <map>
 #include <string>
 
-#include "cli/sweep_chooser.h"
 #include "sftbench/advise/search.h"
+#include "sftbench/space/operation.h"
+#include "sftbench/sweep/cell.h"
+#include "sftbench/sweep/sweep.h"
 
 namespace sftbench {
 
-class SearchChooser : public Chooser, private WalkSource {
+class SearchChooser : public WalkSource {
  public:
   // `planner` outlives this. `results`: the folder; what it holds of a cell is not measured again.
   // InputError for a metric or a point that the space does not have.
   SearchChooser(const CellPlanner& planner, const Operation& operation, uint64_t seed,
                 const std::string& results, int64_t jobs);
 
-  WalkSource& source() override { return *this; }
-  void tell(const Cell& cell, const Outcome& outcome) override;
-  int64_t say_how_it_went(bool complete) const override;
+  // A cell is settled, by this sweep or before it.
+  void tell(const Cell& cell, const Outcome& outcome);
+  void say_how_it_went() const;  // to the log, where nothing cut the sweep short
 
- private:
   std::optional<WalkStep> next() override;
   int64_t entities_left_at_most() const override { return search_.left_at_most(); }
   bool waits(int64_t under_way) const override;
 
+ private:
   const CellPlanner& planner_;
   SearchPlan plan_;
   int64_t jobs_;

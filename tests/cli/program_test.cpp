@@ -432,6 +432,10 @@ INSTANTIATE_TEST_SUITE_P(
                    "sftbench run: unknown option '--wieghts'; did you mean '--weights'?\n"},
         UsageError{{"run", "--max-steps", "3"},
                    "sftbench run: unknown option '--max-steps'; expected --set max_steps=VALUE\n"},
+        UsageError{
+            {"sweep", "--until-known"},
+            "sftbench: --until-known: is no option any more; expected --stop-at-precision 1, "
+            "which ends each run early, or sftbench recommend, which names the best\n"},
         UsageError{{"--hlep"}, "sftbench: unknown option '--hlep'; did you mean '--help'?\n"},
         UsageError{{"run", "a.yaml", "b.yaml"}, "sftbench run: unexpected argument 'b.yaml'\n"},
         UsageError{{"--log-level", "chatty", "doctor"},

@@ -132,56 +132,6 @@ TEST_F(SweepTest, EndsWithTheBestCellItsRunnerUpAndTheCommandOfTheReport) {
   EXPECT_THAT(sweep({"--log-level", "warn"}).err, Not(HasSubstr("best of ")));
 }
 
-TEST_F(SweepTest, UntilKnownLeavesOutWhatCannotBeTheBest) {
-  write_space("[256]", "[2, 4, 8, 16, 32, 64]");
-  const ProgramResult result = sweep({"--until-known", "--format", "csv", "--set", "max_steps=40"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("left out,DECIDED,"));
-  EXPECT_THAT(result.err, HasSubstr("cells were not measured, since they cannot be the best"));
-  EXPECT_THAT(result.err, HasSubstr("times what the best has"));
-  EXPECT_THAT(result.err, HasSubstr("best of "));
-  for (const Json& measurement : measurements()) {
-    if (measurement.at("status") != "valid") continue;
-    EXPECT_EQ(measurement.at("inputs").at("stop_when_known"), 1.0);
-    const Json& known = measurement.at("extra").at("stopped_when_known");
-    EXPECT_LE(known.at("within_percent"), 1.0);
-    EXPECT_GE(known.at("steps"), 8);
-    EXPECT_LT(known.at("steps"), 39) << "simulated steps vary by little";
-    EXPECT_EQ(measurement.at("extra").at("warmup_steps"), 1);
-  }
-  const size_t before = measurements().size();
-  EXPECT_LT(before, 6u);
-  EXPECT_THAT(sweep({"--until-known", "--format", "csv", "--set", "max_steps=40"}).out,
-              HasSubstr("left out,DECIDED,"));
-  EXPECT_EQ(measurements().size(), before) << "what is decided stays so";
-  EXPECT_THAT(sweep({"--until-known", "--worker"}).err, HasSubstr("no place beside --until-known"));
-
-  // What was left out is recorded, and told by those who look at the folder.
-  const auto status = [this] {
-    return parse_json(
-        run_program({"status", results().string(), space(), "--backend", "simulate",
-                     "--stop-at-precision", "1", "--set", "max_steps=40", "--format", "json"})
-            .out,
-        "status");
-  };
-  EXPECT_EQ(status().at("left_out"), (Json{{"BEATEN", 6 - before}}));
-  EXPECT_EQ(status().at("waiting"), 0) << "nothing waits for what is decided";
-  EXPECT_THAT(run_program({"report", results().string(), "--include-simulated"}).err,
-              HasSubstr(std::to_string(6 - before) + " cells without a row: sweep --until-known"));
-  std::ifstream records(files(".jsonl").at(0));
-  std::string line;
-  size_t lines = 0;
-  for (; std::getline(records, line); ++lines) {
-    const Json record = parse_json(line, "left_out");
-    EXPECT_EQ(record.at("reason"), "BEATEN");
-    EXPECT_LT(record.at("at_most"), 1.0);
-    EXPECT_THAT(record.at("cell"), HasSubstr("batch_size="));
-  }
-  EXPECT_EQ(lines, 6 - before);
-  sweep({"--stop-at-precision", "1", "--set", "max_steps=40"});
-  EXPECT_EQ(status().at("left_out"), Json::object()) << "all are measured by now";
-}
-
 TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
   write_space("[128, 256, 512, 1024]", "[1, 2, 4, 8, 16, 32]");
   const auto with = [this](const std::string& algorithm, const std::vector<std::string>& more) {
@@ -209,7 +159,6 @@ TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
   EXPECT_THAT(with(bayes, {"--seed", "12"}).err, HasSubstr("seed 12"));
   EXPECT_THAT(with(bayes, {"--dry-run"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--worker"}).err, HasSubstr("no place beside a search"));
-  EXPECT_THAT(with(bayes, {"--until-known"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--on", "local"}).err, HasSubstr("is a search, whose next cell"));
   EXPECT_THAT(with("{name: random, params: {points_to_evaluate: [{batch_size: 3, "
                    "model_max_length: 128}]}}",
