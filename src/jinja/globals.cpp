@@ -107,26 +107,6 @@ Value strftime_now(Runtime& runtime, Arguments arguments) {
   return text;
 }
 
-class Joiner final : public Object {
- public:
-  explicit Joiner(std::string separator) : separator_(std::move(separator)) {}
-
-  std::string type_name() const override { return "Joiner"; }
-  bool callable() const override { return true; }
-  Value call(Runtime&, Arguments) override {
-    return std::exchange(used_, true) ? separator_ : std::string();
-  }
-
- private:
-  std::string separator_;
-  bool used_ = false;
-};
-
-Value joiner(Runtime&, Arguments arguments) {
-  const Bound bound("joiner", {"sep"}, std::move(arguments));
-  return std::shared_ptr<Object>(std::make_shared<Joiner>(bound.text(0, ", ")));
-}
-
 }  // namespace
 
 void add_globals(Runtime&, Scope& scope) {
@@ -138,7 +118,6 @@ void add_globals(Runtime&, Scope& scope) {
     return Value::dict(mapping_of(runtime, std::move(arguments)));
   });
   add("namespace", name_space);
-  add("joiner", joiner);
   add("raise_exception", raise_exception);
   add("strftime_now", strftime_now);
 }

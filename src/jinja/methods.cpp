@@ -152,20 +152,6 @@ Value remove_affix(Runtime&, const std::string& text, Arguments arguments) {
   return kPrefix ? text.substr(affix.size()) : text.substr(0, text.size() - affix.size());
 }
 
-template <bool kFromRight>
-Value partition(Runtime&, const std::string& text, Arguments arguments) {
-  const Bound bound("partition", {"sep"}, std::move(arguments));
-  bound.required(0);
-  const std::string separator = bound.text(0, "");
-  if (separator.empty()) throw TemplateError("empty separator");
-  const size_t at = kFromRight ? text.rfind(separator) : text.find(separator);
-  std::vector<Value> parts{text, "", ""};
-  if (at == std::string::npos && kFromRight) parts = {"", "", text};
-  if (at != std::string::npos)
-    parts = {text.substr(0, at), separator, text.substr(at + separator.size())};
-  return Value::list(std::move(parts), Sequence::Kind::kTuple);
-}
-
 // {} and {0} and {name}, without format specifications, attributes and items.
 Value format_text(Runtime& runtime, const std::string& text, Arguments arguments) {
   std::string result;
@@ -202,41 +188,9 @@ Value format_text(Runtime& runtime, const std::string& text, Arguments arguments
   return result;
 }
 
-enum class Fill { kLeft, kRight, kBoth };
-
-template <Fill kFill>
-Value justify(Runtime& runtime, const std::string& text, Arguments arguments) {
-  const Bound bound("justify", {"width", "fillchar"}, std::move(arguments));
-  bound.required(0);
-  const int64_t missing = std::max<int64_t>(bound.integer(0, 0) - code_points(text), 0);
-  const std::string fill = bound.text(1, " ");
-  if (code_points(fill) != 1)
-    throw TemplateError("The fill character must be exactly one character long");
-  runtime.charge(static_cast<size_t>(missing) * fill.size());
-  // Python's center gives the odd one to the left where the width is odd, too.
-  const int64_t left = kFill == Fill::kLeft    ? missing
-                       : kFill == Fill::kRight ? 0
-                                               : missing / 2 + (missing & bound.integer(0, 0) & 1);
-  std::string result;
-  for (int64_t i = 0; i < left; ++i) result += fill;
-  result += text;
-  for (int64_t i = left; i < missing; ++i) result += fill;
-  return result;
-}
-
-Value zero_filled(Runtime& runtime, const std::string& text, Arguments arguments) {
-  const Bound bound("zfill", {"width"}, std::move(arguments));
-  bound.required(0);
-  const int64_t missing = std::max<int64_t>(bound.integer(0, 0) - code_points(text), 0);
-  runtime.charge(static_cast<size_t>(missing));
-  const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-  return text.substr(0, sign) + std::string(static_cast<size_t>(missing), '0') + text.substr(sign);
-}
-
 const std::map<std::string, TextMethod, std::less<>>& text_methods() {
   static const std::map<std::string, TextMethod, std::less<>> kMethods{
       {"capitalize", change<capitalized>},
-      {"center", justify<Fill::kBoth>},
       {"count", count_in_text},
       {"endswith", begins_or_ends<true>},
       {"find", find_text<false, false>},
@@ -251,17 +205,13 @@ const std::map<std::string, TextMethod, std::less<>>& text_methods() {
       {"isspace", is<is_space>},
       {"isupper", is<is_upper>},
       {"join", join_items},
-      {"ljust", justify<Fill::kRight>},
       {"lower", change<lower>},
       {"lstrip", strip<stripped, Side::kLeft>},
-      {"partition", partition<false>},
       {"removeprefix", remove_affix<true>},
       {"removesuffix", remove_affix<false>},
       {"replace", replace_text},
       {"rfind", find_text<true, false>},
       {"rindex", find_text<true, true>},
-      {"rjust", justify<Fill::kLeft>},
-      {"rpartition", partition<true>},
       {"rsplit", split_text<true>},
       {"rstrip", strip<stripped, Side::kRight>},
       {"split", split_text<false>},
@@ -270,7 +220,6 @@ const std::map<std::string, TextMethod, std::less<>>& text_methods() {
       {"strip", strip<stripped, Side::kBoth>},
       {"title", change<titled>},
       {"upper", change<upper>},
-      {"zfill", zero_filled},
   };
   return kMethods;
 }

@@ -29,25 +29,6 @@ Value ignoring_case(const Value& value, bool case_sensitive) {
   return value.is_text() && !case_sensitive ? Value(lower(value.text())) : value;
 }
 
-Value batch(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound("batch", {"linecount", "fill_with"}, std::move(arguments));
-  bound.required(0);
-  const auto size = static_cast<size_t>(std::max<int64_t>(bound.integer(0, 1), 1));
-  std::vector<Value> batches, items;
-  for (Value& item : items_of(runtime, value)) {
-    items.push_back(std::move(item));
-    if (items.size() == size) batches.push_back(Value::list(std::exchange(items, {})));
-  }
-  if (!items.empty()) {
-    if (bound.has(1) && !bound[1].is_none()) {
-      runtime.charge(size * sizeof(Value));
-      items.resize(size, bound[1]);
-    }
-    batches.push_back(Value::list(std::move(items)));
-  }
-  return generator(std::move(batches));
-}
-
 Value sorted_dict(Runtime& runtime, const Value& value, Arguments arguments) {
   const Bound bound("dictsort", {"case_sensitive", "by", "reverse"}, std::move(arguments));
   const std::string by = bound.text(1, "key");
@@ -141,20 +122,6 @@ Value mapped(Runtime& runtime, const Value& value, Arguments arguments) {
   return generator(std::move(results));
 }
 
-template <bool kLargest>
-Value extreme(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound(kLargest ? "max" : "min", {"case_sensitive", "attribute"},
-                    std::move(arguments));
-  const std::vector<Value> items = items_of(runtime, value);
-  if (items.empty()) return Undefined{"No aggregated item, sequence was empty."};
-  const auto key = [&](const Value& item) {
-    return ignoring_case(found_by(runtime, item, bound[1]), bound.truth(0, false));
-  };
-  const auto ordered = [&](const Value& a, const Value& b) { return less(key(a), key(b)); };
-  return kLargest ? *std::max_element(items.begin(), items.end(), ordered)
-                  : *std::min_element(items.begin(), items.end(), ordered);
-}
-
 // select and reject, by a test of the items or of an attribute of each.
 template <bool kSelects, bool kByAttribute>
 Value chosen(Runtime& runtime, const Value& value, Arguments arguments) {
@@ -190,26 +157,6 @@ Value reversed(Runtime& runtime, const Value& value, Arguments arguments) {
   return text;
 }
 
-Value sliced(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound("slice", {"slices", "fill_with"}, std::move(arguments));
-  bound.required(0);
-  const auto count = static_cast<size_t>(std::max<int64_t>(bound.integer(0, 1), 1));
-  runtime.charge(count * sizeof(Value));
-  const std::vector<Value> items = items_of(runtime, value);
-  const size_t each = items.size() / count, longer = items.size() % count;
-  std::vector<Value> slices;
-  size_t begin = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const size_t end = begin + each + (i < longer ? 1 : 0);
-    std::vector<Value> slice(items.begin() + static_cast<std::ptrdiff_t>(begin),
-                             items.begin() + static_cast<std::ptrdiff_t>(end));
-    if (bound.has(1) && !bound[1].is_none() && i >= longer) slice.push_back(bound[1]);
-    slices.push_back(Value::list(std::move(slice)));
-    begin = end;
-  }
-  return generator(std::move(slices));
-}
-
 Value sorted(Runtime& runtime, const Value& value, Arguments arguments) {
   const Bound bound("sort", {"reverse", "case_sensitive", "attribute"}, std::move(arguments));
   std::vector<std::pair<std::vector<Value>, Value>> keyed;
@@ -238,35 +185,10 @@ Value sorted(Runtime& runtime, const Value& value, Arguments arguments) {
   return Value::list(std::move(items));
 }
 
-Value sum(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound("sum", {"attribute", "start"}, std::move(arguments));
-  Value total = bound.has(1) ? bound[1] : Value(int64_t{0});
-  for (const Value& item : items_of(runtime, value)) {
-    total = calculate(runtime, "+", total, found_by(runtime, item, bound[0]));
-  }
-  return total;
-}
-
-Value unique(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound("unique", {"case_sensitive", "attribute"}, std::move(arguments));
-  std::vector<Value> seen, results;
-  for (const Value& item : items_of(runtime, value)) {
-    const Value key = ignoring_case(found_by(runtime, item, bound[1]), bound.truth(0, false));
-    runtime.charge(seen.size() * sizeof(Value));
-    if (std::any_of(seen.begin(), seen.end(),
-                    [&](const Value& other) { return equal(other, key); }))
-      continue;
-    seen.push_back(key);
-    results.push_back(item);
-  }
-  return generator(std::move(results));
-}
-
 }  // namespace
 
 const Filters& sequence_filters() {
   static const Filters kFilters{
-      {"batch", batch},
       {"count", length},
       {"dictsort", sorted_dict},
       {"first", first_or_last<false>},
@@ -276,17 +198,12 @@ const Filters& sequence_filters() {
       {"length", length},
       {"list", to_list},
       {"map", mapped},
-      {"max", extreme<true>},
-      {"min", extreme<false>},
       {"reject", chosen<false, false>},
       {"rejectattr", chosen<false, true>},
       {"reverse", reversed},
       {"select", chosen<true, false>},
       {"selectattr", chosen<true, true>},
-      {"slice", sliced},
       {"sort", sorted},
-      {"sum", sum},
-      {"unique", unique},
   };
   return kFilters;
 }

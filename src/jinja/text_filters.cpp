@@ -21,13 +21,6 @@ Value changed(Runtime& runtime, const Value& value, Arguments arguments) {
   return kChange(charged_text(runtime, value));
 }
 
-Value centered(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound("center", {"width"}, std::move(arguments));
-  Arguments forwarded;
-  forwarded.positional.push_back(bound.integer(0, 80));
-  return method_of(Value(charged_text(runtime, value)), "center")(runtime, std::move(forwarded));
-}
-
 Value escaped(Runtime& runtime, const Value& value, Arguments arguments) {
   const Bound none("escape", {}, std::move(arguments));
   const std::string text = html_escaped(charged_text(runtime, value));
@@ -110,42 +103,11 @@ Value trimmed_by_filter(Runtime& runtime, const Value& value, Arguments argument
   return std::string(stripped(text, bound.text(0, ""), Side::kBoth));
 }
 
-Value truncated(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound bound("truncate", {"length", "killwords", "end", "leeway"}, std::move(arguments));
-  const std::vector<std::string> all = characters(charged_text(runtime, value));
-  runtime.charge(all.size() * sizeof(std::string));
-  const std::string end = bound.text(2, "...");
-  const int64_t length = bound.integer(0, 255),
-                leeway = bound.has(3) && !bound[3].is_none() ? bound.integer(3, 5) : 5;
-  if (length < code_points(end))
-    throw TemplateError("expected length >= " + std::to_string(code_points(end)) + ", got " +
-                        std::to_string(length));
-  if (static_cast<int64_t>(all.size()) <= length + leeway) return to_text(value);
-  std::string text;
-  for (int64_t i = 0; i < length - code_points(end); ++i) text += all[static_cast<size_t>(i)];
-  if (!bound.truth(1, false)) text = text.substr(0, std::min(text.rfind(' '), text.size()));
-  return text + end;
-}
-
-Value word_count(Runtime& runtime, const Value& value, Arguments arguments) {
-  const Bound none("wordcount", {}, std::move(arguments));
-  const std::string text = charged_text(runtime, value);
-  int64_t words = 0;
-  bool within = false;
-  for (const std::string& character : characters(text)) {
-    const bool word = is_alnum(character) || character == "_";
-    words += word && !within ? 1 : 0;
-    within = word;
-  }
-  return words;
-}
-
 }  // namespace
 
 const Filters& text_filters() {
   static const Filters kFilters{
       {"capitalize", changed<capitalized>},
-      {"center", centered},
       {"e", escaped},
       {"escape", escaped},
       {"format", format_filter},
@@ -156,9 +118,7 @@ const Filters& text_filters() {
       {"title", changed<titled_by_filter>},
       {"tojson", to_json},
       {"trim", trimmed_by_filter},
-      {"truncate", truncated},
       {"upper", changed<upper>},
-      {"wordcount", word_count},
   };
   return kFilters;
 }

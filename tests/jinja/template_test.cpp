@@ -55,21 +55,15 @@ void expect_as_expected(const Json& expected, const std::string& source, const J
   }
 }
 
-// Python: 'abc'.partition('z') is ('abc', '', ''), and its rpartition ('', '', 'abc').
-TEST_F(TemplateTest, ATextWithoutTheSeparatorIsTheEndThatIsLookedAtLast) {
-  EXPECT_EQ(rendered("{{ 'abc'.partition('z') | join('-') }}"), "abc--");
-  EXPECT_EQ(rendered("{{ 'abc'.rpartition('z') | join('-') }}"), "--abc");
-}
-
 TEST_F(TemplateTest, ArgumentsThatAMethodDoesNotTakeAreNamed) {
-  EXPECT_THAT(error_of("{{ 'a'.partition(by='b') }}"),
-              HasSubstr("partition() got an unexpected argument 'by'"));
-  EXPECT_THAT(error_of("{{ 'a'.partition('b', sep='c') }}"),
-              HasSubstr("partition() got a second argument 'sep'"));
-  EXPECT_THAT(error_of("{{ 'a'.partition('b', 'c') }}"),
-              HasSubstr("partition() takes at most 1 arguments (2 given)"));
-  EXPECT_THAT(error_of("{{ 'a'.partition() }}"),
-              HasSubstr("partition() missing required argument 'sep'"));
+  EXPECT_THAT(error_of("{{ 'a'.removeprefix(by='b') }}"),
+              HasSubstr("removeprefix() got an unexpected argument 'by'"));
+  EXPECT_THAT(error_of("{{ 'a'.removeprefix('b', affix='c') }}"),
+              HasSubstr("removeprefix() got a second argument 'affix'"));
+  EXPECT_THAT(error_of("{{ 'a'.removeprefix('b', 'c') }}"),
+              HasSubstr("removeprefix() takes at most 1 arguments (2 given)"));
+  EXPECT_THAT(error_of("{{ 'a'.removeprefix() }}"),
+              HasSubstr("removeprefix() missing required argument 'affix'"));
 }
 
 // Python: an octal escape has up to three digits, and '\\8' none.

@@ -122,7 +122,6 @@ a  {{- ' ' -}}  b
 {{ list | join(', ') }} {{ list | join }} {{ messages | join('|', attribute='role') }}
 {{ list | first }} {{ list | last }} {{ empty | first }} {{ text | first }} {{ 'xyz' | last }}
 {{ list | sort }} {{ list | sort(reverse=true) }} {{ words | sort }} {{ words | sort(case_sensitive=true) }} {{ messages | sort(attribute='role') | map(attribute='role') | list }}
-{{ list | sum }} {{ messages | map(attribute='content') | map('string') | map('length') | sum }} {{ list | min }} {{ list | max }} {{ words | max }} {{ words | min }}
 {{ list | map('string') | list }} {{ words | map('upper') | join }} {{ messages | map(attribute='name', default='?') | list }}
 {{ list | select('odd') | list }} {{ list | reject('odd') | list }} {{ mixed | select | list }} {{ list | select('>', 1) | list }} {{ list | select('in', [1, 3]) | list }}
 {{ messages | selectattr('role', 'equalto', 'user') | list | length }} {{ messages | rejectattr('role', 'eq', 'user') | map(attribute='role') | join(',') }} {{ messages | selectattr('tool_calls') | list | length }} {{ messages | selectattr('tool_calls', 'defined') | list | length }}
@@ -133,9 +132,7 @@ a  {{- ' ' -}}  b
 {{ 2.567 | round(2) }} {{ 2.5 | round }} {{ 3.5 | round }} {{ 2.1 | round(method='ceil') }} {{ 2.9 | round(0, 'floor') }} {{ 1234 | round(-2) }}
 {{ -3 | abs }} {{ minus | abs }} {{ half | string }} {{ [1, 'a'] | string }}
 {{ lines | indent }} {{ lines | indent(2, true) }} {{ lines | indent(1, blank=true) }} {{ lines | indent('> ') }}
-{{ [1, 1.0, 'a', 'A', 'b'] | unique | list }} {{ [1, 2, 3, 4, 5] | batch(2) | list }} {{ [1, 2, 3] | batch(2, 0) | list }} {{ [1, 2, 3, 4, 5] | slice(2) | list }} {{ [1, 2, 3] | slice(2, 'f') | list }}
 {{ dict | dictsort }} {{ {'b': 1, 'A': 2} | dictsort(by='value', reverse=true) }} {{ {'x': 1} | items | list }}
-{{ 'a long text of many words' | truncate(12) }} {{ 'a long text of many words' | truncate(12, true) }} {{ 'short' | truncate(3, true, '', 0) }} {{ lower | wordcount }} {{ 'x' | center(5) }}|
 {{ '%s-%d-%.2f' | format('a', 3, 1.5) }} {{ '%s %s' % (1, 'b') }} {{ '%05d|%-4s|%%' % (42, 'x') }} {{ '%r' % ('q',) }}
 {{ '<a href="x">&\'' | escape }} {{ '<' | e }} {{ 'x' | safe }}
 {{ dict | tojson }} {{ mixed | tojson }} {{ text | tojson }} {{ 'a"b\\c\n<&>' | tojson }} {{ nothing | tojson }} {{ half | tojson }} {{ huge | tojson }}
@@ -150,12 +147,11 @@ a  {{- ' ' -}}  b
 {{ lower.split() }} {{ lower.split(' ', 1) }} {{ lower.rsplit(' ', 1) }} {{ 'a,b,,c'.split(',') }} {{ '  a  b '.split() }} {{ ' a b c '.split(none, 1) }} {{ lines.splitlines() }} {{ lines.split('\n')[-1] }} {{ 'a'.split('b') }} {{ ''.split() }} {{ ''.split(',') }}
 {{ text.startswith('Hell') }} {{ text.endswith('x') }} {{ text.startswith(('x', 'H')) }} {{ text.find('W') }} {{ text.find('zz') }} {{ text.index('你') }} {{ text.count('l') }} {{ 'abcabc'.rfind('b') }} {{ text.find('l', 5) }} {{ 'abc'.startswith('b', 1) }}
 {{ text.replace('l', '') }} {{ 'aaa'.replace('a', 'b', 2) }} {{ ', '.join(['a', 'b']) }} {{ lower.title() }} {{ "they're o'neil 3rd".title() }} {{ lower.capitalize() }} {{ 'ß'.upper() }} {{ 'ÀÉ'.lower() }}
-{{ 'prefix-x'.removeprefix('prefix-') }} {{ 'x.txt'.removesuffix('.txt') }} {{ 'a=b=c'.partition('=') }} {{ 'a=b=c'.rpartition('=') }} {{ 'abc'.partition('z') }} {{ 'ab'.center(5, '*') }} {{ 'ab'.ljust(4) }}| {{ 'ab'.rjust(4, '.') }} {{ '-5'.zfill(4) }}
+{{ 'prefix-x'.removeprefix('prefix-') }} {{ 'x.txt'.removesuffix('.txt') }}
 {{ '12'.isdigit() }} {{ 'a1'.isalnum() }} {{ 'a'.isalpha() }} {{ ' '.isspace() }} {{ ''.isdigit() }} {{ 'A'.isupper() }} {{ 'aB'.islower() }} {{ '{} and {}'.format(1, 'b') }} {{ '{0}{1}{0}'.format('a', 'b') }} {{ '{x}{{}}'.format(x=1) }}
 {{ list.index(1) }} {{ list.count(1) }} {{ (1, 2).count(2) }}
 {{ range(3) | list }} {{ range(1, 7, 2) | list }} {{ range(3, 0, -1) | list }} {{ range(0) | list }} {{ range(5)[2] }} {{ range(4) | length }}
 {{ dict(a=1, b=2) }} {{ namespace(a=1).a }} {{ dict({'x': 1}, y=2) }} {{ dict([('p', 1)]) }}
-{% set j = joiner(', ') %}{% for x in list %}{{ j() }}{{ x }}{% endfor %}
 {{ strftime_now('%Y-%m-%d') }} {{ strftime_now('%d %b %Y') }} {{ strftime_now('%B %-d, %H:%M:%S %j') }}
 {% generation %}said {{ number }}{% endgeneration %} not said {% generation %}again{% endgeneration %}
 {% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}é{% endgeneration %}{% else %}ü{{ m.content }}{% endif %}{% endfor %}
