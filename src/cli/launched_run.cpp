@@ -122,7 +122,6 @@ std::unique_ptr<Backend> LaunchedRun::prepare(
   std::unique_ptr<Backend> in_group;
   ranks_.together(job, [&] {
     if (between_nodes(job)) {
-      nccl_log_.emplace(environment_);
       for (const std::string& warning :
            set_up_roce(ranks_.group(), job.parallel.enable_roce, environment_, read_rdma_ports())
                .warnings) {
@@ -139,17 +138,8 @@ void LaunchedRun::warn(const std::string& warning) {
   warnings_.push_back(warning);
 }
 
-void LaunchedRun::put_transport(const TrainingJob& job, Measurement& measurement) {
+void LaunchedRun::put_warnings(Measurement& measurement) const {
   if (measurement.status != Status::kValid) return;
-  if (between_nodes(job)) {
-    NcclTransport transport = parse_nccl_log(nccl_log_->read());
-    for (const RankRecord& record : ranks_.heard()) transport.merge(record.transport);
-    if (job.parallel.enable_roce && !transport.networks.empty() && !transport.uses_roce()) {
-      warn("enable_roce: NCCL did not use RoCE between the nodes, but " +
-           to_json(transport).at("network").get<std::string>());
-    }
-    measurement.extra["transport"] = to_json(transport);
-  }
   for (const std::string& warning : warnings_) measurement.extra["warnings"].push_back(warning);
 }
 
@@ -177,9 +167,8 @@ int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
     const std::unique_ptr<Backend> backend =
         prepare(*own, job, generate_dataset, [](const std::string&) {});
     watcher.set_graceful(true);
-    RankRecord record = follow_job(job, *backend, ranks_.group().place(), options);
+    const RankRecord record = follow_job(job, *backend, ranks_.group().place(), options);
     watcher.set_graceful(false);
-    if (nccl_log_) record.transport = parse_nccl_log(nccl_log_->read());
     ranks_.tell(record);
     return leave_with_log(0);
   } catch (const RunError& error) {

@@ -13,7 +13,6 @@
 #include "cli/backend_options.h"
 #include "sftbench/cluster/launched_ranks.h"
 #include "sftbench/cluster/launcher_environment.h"
-#include "sftbench/cluster/nccl_log.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/measure_job.h"
 
@@ -57,8 +56,8 @@ class LaunchedRun {
   std::unique_ptr<Backend> prepare(Backend& own, const TrainingJob& job, bool generate_dataset,
                                    const std::function<void(const std::string&)>& announce);
 
-  // Rank 0, after training: how the ranks' data went between the nodes, and what was warned of.
-  void put_transport(const TrainingJob& job, Measurement& measurement);
+  // Rank 0, after training: what was warned of.
+  void put_warnings(Measurement& measurement) const;
 
   // Another rank's whole run, and its exit status. Its log stands beside rank 0's.
   int follow(InterruptWatcher& watcher, const TrainingJob& job,
@@ -75,7 +74,6 @@ class LaunchedRun {
   Environment environment_;
   std::vector<std::string> warnings_;  // also told
   LaunchedRanks ranks_;
-  std::optional<NcclLog> nccl_log_;
 };
 
 }  // namespace sftbench

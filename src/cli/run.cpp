@@ -190,7 +190,7 @@ int measure_and_keep(RunParts& parts, std::optional<ErrorClass> ending, Launched
     Measurement measurement = measure_job(job, backend, options);
     if (options.interrupted()) throw RunInterrupted();
     if (launched == nullptr) watcher.set_graceful(false);
-    if (launched != nullptr) launched->put_transport(job, measurement);
+    if (launched != nullptr) launched->put_warnings(measurement);
     tracked.finish(measurement);
     view->end(measurement);
     view.reset();

@@ -74,16 +74,13 @@ SystemReading reading_from_json(const Json& row) {
 Json to_json(const RankRecord& record) {
   Json samples = Json::array();
   for (const SystemReading& reading : record.samples) samples.push_back(to_json(reading));
-  return {{"node", record.node},
-          {"samples", std::move(samples)},
-          {"transport", to_json(record.transport)}};
+  return {{"node", record.node}, {"samples", std::move(samples)}};
 }
 
 RankRecord record_from_json(const Json& json) {
   RankRecord record;
   record.node = json.at("node");
   for (const Json& row : json.at("samples")) record.samples.push_back(reading_from_json(row));
-  record.transport = nccl_transport_from_json(json.at("transport"));
   return record;
 }
 

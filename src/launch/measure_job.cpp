@@ -144,7 +144,7 @@ RankRecord follow_job(const TrainingJob& job, Backend& backend, const RankPlace&
   SystemSampler sampler(*source, job.sample_period_s);
   backend.engine().train_job(job, *make_single_rank(), joined({&sampler}, options.observers),
                              options.interrupted);
-  return {place.node, sampler.samples(), {}};
+  return {place.node, sampler.samples()};
 }
 
 Measurement begin_measurement(const TrainingJob& job, const std::string& command,

@@ -1,4 +1,4 @@
-// RoCE from folders like sysfs, and what NCCL says of its transports.
+// RoCE from folders like sysfs.
 #include "sftbench/cluster/roce.h"
 
 #include <gmock/gmock.h>
@@ -6,8 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-
-#include "sftbench/cluster/nccl_log.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -140,60 +138,6 @@ TEST(RoceSettingsTest, AloneInAGroupTheVariablesAreSetInThisProcess) {
   EXPECT_STREQ(::getenv("NCCL_IB_GID_INDEX"), "3");
   EXPECT_STREQ(::getenv("NCCL_IB_HCA"), "=mlx5_7:1");
   for (const char* name : {"NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX"}) ::unsetenv(name);
-}
-
-// Lines of the documents, and of NCCL's sources.
-constexpr const char* kOverRoce =
-    "n1:71:80 [3] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_3:1/RoCE [RO]; OOB "
-    "net1-0:1.2.3.21<0>\n"
-    "n1:71:80 [3] NCCL INFO Using network IB\n"
-    "n1:71:80 [3] NCCL INFO Channel 00/0 : 3[3] -> 4[0] [send] via NET/IB/0/GDRDMA\n"
-    "n1:71:80 [3] NCCL INFO Channel 01/0 : 3[3] -> 4[0] [send] via NET/IB/1\n"
-    "n1:71:80 [3] NCCL INFO Channel 00/0 : 3[3] -> 2[2] via P2P/CUMEM\n";
-constexpr const char* kOverSockets =
-    "n2:9:9 [1] NCCL INFO NET/IB : No device found.\n"
-    "n2:9:9 [1] NCCL INFO NET/Socket : Using [0]net1-0:1.2.3.30<0> [1]net1-1:1.2.4.30<0>\n"
-    "n2:9:9 [2] NCCL INFO Using network Socket\n"
-    "n2:9:9 [2] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n";
-
-TEST(NcclLogTest, RoceIsWhatTheLogProves) {
-  const NcclTransport transport = parse_nccl_log(kOverRoce);
-  EXPECT_TRUE(transport.uses_roce());
-  EXPECT_FALSE(transport.uses_sockets());
-  EXPECT_EQ(to_json(transport).dump(),
-            R"({"network":"IB","devices":["mlx5_0:1/RoCE","mlx5_3:1/RoCE"],)"
-            R"("channels":{"NET/IB":1,"NET/IB/GDRDMA":1,"P2P/CUMEM":1},"gdrdma":"some"})");
-}
-
-TEST(NcclLogTest, SocketsAreSeenWhateverWasAskedFor) {
-  const NcclTransport transport = parse_nccl_log(kOverSockets);
-  EXPECT_TRUE(transport.uses_sockets());
-  EXPECT_FALSE(transport.uses_roce());
-  EXPECT_THAT(transport.devices, ElementsAre("net1-0:1.2.3.30<0>", "net1-1:1.2.4.30<0>"));
-  EXPECT_EQ(to_json(transport)["gdrdma"], nullptr);  // no channel between nodes was seen
-}
-
-TEST(NcclLogTest, RanksAddUpAndTravelAsJson) {
-  NcclTransport transport = nccl_transport_from_json(to_json(parse_nccl_log(kOverRoce)));
-  transport.merge(nccl_transport_from_json(to_json(parse_nccl_log(kOverSockets))));
-  EXPECT_EQ(to_json(transport)["network"], "IB, Socket");
-  EXPECT_EQ(transport.channels["P2P/CUMEM"], 1);
-  EXPECT_EQ(transport.channels["SHM/direct/direct"], 1);
-}
-
-TEST(NcclLogTest, TheLogIsWrittenWhereOnlyThisProcessReadsIt) {
-  fs::path folder;
-  {
-    const NcclLog log(Environment{});
-    folder = fs::path(::getenv("NCCL_DEBUG_FILE")).parent_path();
-    std::ofstream(folder / "n1.71") << kOverRoce;
-    EXPECT_EQ(log.read(), kOverRoce);
-  }
-  EXPECT_FALSE(fs::exists(folder));
-  for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"}) ::unsetenv(name);
-  const NcclLog users(Environment{{"NCCL_DEBUG", "WARN"}});
-  EXPECT_EQ(::getenv("NCCL_DEBUG_FILE"), nullptr);
-  EXPECT_EQ(users.read(), "");
 }
 
 }  // namespace SFTBENCH_FILE

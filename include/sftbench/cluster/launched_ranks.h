@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "sftbench/cluster/nccl_log.h"
 #include "sftbench/engine/engine.h"
 #include "sftbench/measure/system_source.h"
 #include "sftbench/plan/classify_error.h"
@@ -23,7 +22,6 @@ namespace sftbench {
 struct RankRecord {
   int node = 0;
   std::vector<SystemReading> samples;  // by the rank's own clock
-  NcclTransport transport;
 };
 
 class LaunchedRanks {
