@@ -44,6 +44,11 @@ std::vector<Candidate> candidates(const TrainingJob& job) {
         {{{"batch_size", data_ranks(job)},
           {"gradient_accumulation_steps", batch * job.batches.gradient_accumulation_steps}}});
   }
+  if (job.device.kind == "cuda" && data_ranks(job) % 2 == 0) {
+    all.push_back({{{"context_parallel", 2 * job.parallel.context_ranks},
+                    {"batch_size", data_ranks(job) / 2 * batch},
+                    {"gradient_accumulation_steps", 2 * job.batches.gradient_accumulation_steps}}});
+  }
   if (!job.kernels.flash_attention) all.push_back({{{"flash_attn", true}}});
   if (!job.kernels.fused_loss)
     all.push_back({{{"fast_kernels", Json::array({"True", "True", "True"})}}});

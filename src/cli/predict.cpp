@@ -275,9 +275,6 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
   const MeasurementRequest asked = rows.alternatives(request);
   Definitions lines = lines_of(full.job, rows, uncertainty);
   Json json = as_json(rows, uncertainty);
-  if (asks_for_divisions(rows.memory)) {
-    put_divisions(row_divisions(asked, rows.memory.job, oracle), lines, json);
-  }
   if (rows.memory.fit == Fit::kDies || rows.memory.fit == Fit::kTight) {
     const std::vector<MemorySwitch> switches = memory_switches(asked, rows.memory, oracle);
     put_switches(switches, enough_switches(asked, rows.memory, switches, oracle), lines, json);

@@ -296,35 +296,6 @@ TEST(PredictTest, OfCpusNothingIsKnown) {
   EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "-1"})), HasSubstr("--flops-per-s"));
 }
 
-// One entry for each group of GPUs: two groups of four have half the positions of four groups of two.
-TEST(PredictTest, NamesTheBestDivisionOfRowsThatAreTooLong) {
-  const auto of = [](const std::string& batch_size, std::vector<std::string> further) {
-    further.insert(further.begin(),
-                   {"predict", "--experiment", "finetune_full_benchmark-v1.0.0", "--set",
-                    "model_name=llama3.1-8b", "--set", "number_gpus=8", "--set", kGpu, "--set",
-                    "model_max_length=131072", "--set", "batch_size=" + batch_size});
-    return output_of_words(std::move(further));
-  };
-  const std::string out = of("8", {});
-  EXPECT_THAT(out, HasSubstr("1 with batch_size 8: oom, "));
-  EXPECT_THAT(out, HasSubstr("4 with batch_size 2: fits, "));
-  EXPECT_THAT(out, HasSubstr("best: 2"));
-  const Json json = Json::parse(of("2", {"--set", "context_parallel=4", "--format", "json"}));
-  ASSERT_EQ(json["row_divisions"].size(), 4u);
-  const Json &whole = json["row_divisions"][0], &given = json["row_divisions"][2];
-  EXPECT_EQ(whole["context_parallel"], 1);
-  EXPECT_EQ(whole["batch_size"], 8);
-  EXPECT_EQ(whole["verdict"], "oom");
-  EXPECT_EQ(given["memory_bytes"], json["memory_bytes"]["needed"]);
-  EXPECT_EQ(json["best_context_parallel"], 2);
-  EXPECT_THAT(of("8", {"--memory-gib", "20"}), HasSubstr("none fits"));
-}
-
-TEST(PredictTest, SaysNothingOfDivisionsWhereWholeRowsFit) {
-  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu})), Not(HasSubstr("context_parallel")));
-  EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "1e11"})), Not(HasSubstr("context_parallel")));
-}
-
 // Each line is what `predict` says of that configuration, typed as the line says it.
 TEST(PredictTest, NamesWhatMakesItFit) {
   const std::vector<std::string> asked = {
