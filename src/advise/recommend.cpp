@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "advise/most_telling.h"
 #include "advise/option_space.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
@@ -65,11 +64,7 @@ class Recommender {
       try_all(switches);
     }
     for (const Option& option : options_) {
-      if (!is_refused(option)) {
-        left_.push_back(option);
-      } else if (limit_refusal(option).empty()) {
-        doubtful_.push_back(option);
-      }
+      if (!is_refused(option)) left_.push_back(option);
     }
     if (left_.empty()) refuse();
     choose();
@@ -299,7 +294,6 @@ class Recommender {
     explain(best);
     put_job(best);
     put_turns(priced);
-    ask_for_most(priced);
   }
 
   void put_job(const Option& best) {
@@ -330,19 +324,6 @@ class Recommender {
     for (const auto& [share, turn] : turns) {
       if (answer_.turns.size() < kAlternatives) answer_.turns.push_back(turn);
     }
-  }
-
-  void ask_for_most(const std::vector<Option>& priced) {
-    if (priced.empty()) {
-      answer_.next = most_telling(
-          *answer_.fastest, left_, doubtful_, [](const Option& option) { return option.hours; },
-          uncertainty_);
-      return;
-    }
-    std::erase_if(doubtful_, [](const Option& option) { return !option.cost; });
-    answer_.next = most_telling(
-        *answer_.cheapest, priced, doubtful_, [](const Option& option) { return *option.cost; },
-        uncertainty_);
   }
 
   // Whoever has the GPUs chooses a strategy; whoever rents them, GPUs.
@@ -483,7 +464,6 @@ class Recommender {
   Oracle& oracle_;
   const Uncertainty& uncertainty_;
   std::vector<Option> options_, left_;
-  std::vector<Option> doubtful_;  // ruled out for memory alone
   std::map<std::string, int64_t> refusals_;
   std::map<Padding, int64_t> longest_;
   std::map<std::pair<Padding, int64_t>, int64_t> usual_;

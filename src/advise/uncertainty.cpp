@@ -142,14 +142,11 @@ std::vector<double> ResidualProcess::solve_lower(std::vector<double> right) cons
   return right;
 }
 
-std::vector<double> ResidualProcess::explained(const CasePlace& place) const {
+ResidualProcess::Guess ResidualProcess::at(const PredictedCase& at) const {
+  const CasePlace place(at);
   std::vector<double> shared;
   for (const CasePlace& other : places_) shared.push_back(covariance(other, place, spread_));
-  return solve_lower(std::move(shared));
-}
-
-ResidualProcess::Guess ResidualProcess::at(const PredictedCase& at) const {
-  const std::vector<double> whitened = explained(CasePlace(at));
+  const std::vector<double> whitened = solve_lower(std::move(shared));
   Guess guess;
   double known = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
@@ -193,32 +190,6 @@ Interval Uncertainty::interval(Figure figure, const PredictedCase& at) const {
                                   kProcessorRows, kOfProcessors);
   interval.own = false;
   return interval;
-}
-
-JointBelief Uncertainty::joint(Figure figure, const std::vector<PredictedCase>& cases) const {
-  const size_t n = cases.size();
-  std::vector<CasePlace> places;
-  std::vector<Spread> spreads;
-  std::vector<std::vector<double>> explained;
-  for (const PredictedCase& at : cases) {
-    const ResidualProcess* own = process(figure, at);
-    places.emplace_back(at);
-    spreads.push_back(own != nullptr ? own->spread() : spread_for(table_, figure, at));
-    explained.push_back(own != nullptr ? own->explained(places.back()) : std::vector<double>());
-  }
-  JointBelief joint{std::vector<double>(n * n), {}};
-  for (size_t i = 0; i < n; ++i) {
-    joint.noise.push_back(spreads[i].noise);
-    for (size_t j = 0; j <= i; ++j) {
-      if (cases[i].machine != cases[j].machine || cases[i].stack != cases[j].stack) continue;
-      const double known =
-          std::inner_product(explained[i].begin(), explained[i].end(), explained[j].begin(), 0.0);
-      const double left = covariance(places[i], places[j], spreads[i]) - known;
-      joint.covariances[i * n + j] = joint.covariances[j * n + i] =
-          i == j ? std::max(left, 0.0) : left;
-    }
-  }
-  return joint;
 }
 
 double Uncertainty::chance_above(Figure figure, const PredictedCase& at, double factor) const {

@@ -55,25 +55,9 @@ Json as_json(const Option& option, double tokens) {
           {"inputs", option.inputs}};
 }
 
-// What the next measurement would save: of the currency, or hours where nothing has a price.
-std::string saving_unit(const RecommendationView& view) {
-  return view.answer.cheapest ? view.prices.currency : "h";
-}
-
 bool is_predicted_alone(const RecommendationView& view) {
   const QuantizedMethod* method = quantized_method_of(view.stack);
   return method != nullptr && !method->trains;
-}
-
-Json next_as_json(const RecommendationView& view) {
-  if (!view.answer.next) return {};
-  const NextMeasurement& next = *view.answer.next;
-  return {{"option", as_json(next.option, view.tokens())},
-          {"tells", next.of_memory ? "memory" : "time"},
-          {"chance_of_another_choice", next.chance},
-          {"expected_saving", next.saving},
-          {"unit", saving_unit(view)},
-          {"command", is_predicted_alone(view) ? Json() : Json(command_of(next.option, view))}};
 }
 
 bool has_measured_energy(const Recommendation& answer) {
@@ -83,39 +67,16 @@ bool has_measured_energy(const Recommendation& answer) {
          std::any_of(answer.front.begin(), answer.front.end(), measured);
 }
 
-std::string hours_text(const Option& option) {
-  return cell_text(short_figure(option.hours)) + " h";
-}
-
 Json hours_interval_text(const Option& option) {
   if (option.time_interval.residuals == 0) return {};
   return cell_text(short_figure(option.hours_range.low)) + " to " +
          cell_text(short_figure(option.hours_range.high));
 }
 
-std::string cost_text(const Option& option, const RecommendationView& view) {
-  if (!option.cost) return "no price";
-  return cell_text(short_figure(*option.cost)) + " " + view.prices.currency;
-}
-
 std::string energy_text(const Option& option) {
   if (option.energy_kwh) return cell_text(short_figure(*option.energy_kwh)) + " kWh";
   if (!option.most_energy_kwh) return {};
   return "at most " + cell_text(short_figure(*option.most_energy_kwh)) + " kWh";
-}
-
-std::string worth_of_next(const RecommendationView& view) {
-  if (!view.answer.next) return {};
-  const NextMeasurement& next = *view.answer.next;
-  const std::string chance = cell_text(std::round(100 * next.chance)) + " %";
-  const std::string saving = cell_text(short_figure(next.saving)) + " " + saving_unit(view);
-  if (next.of_memory) {
-    return "it would be " +
-           (view.answer.cheapest ? cost_text(next.option, view) : hours_text(next.option)) +
-           ", and fits with " + chance + ": measuring it saves " + saving + " on average";
-  }
-  return "with " + chance + " another option is chosen after it: that saves " + saving +
-         " on average";
 }
 
 Json figure_or_null(const std::optional<double>& value) {
@@ -317,7 +278,6 @@ Json as_json(const RecommendationView& view) {
       {"own_hours", answer.own_hours},
       {"turning_prices", std::move(turns)},
       {"without_price", gpus_without_price(view)},
-      {"measure_next", next_as_json(view)},
       {"considered", answer.considered},
       {"ruled_out", std::move(ruled_out)},
       {"prices", {{"file", prices.file}, {"currency", prices.currency}, {"book", book}}}};
@@ -388,14 +348,6 @@ Definitions reasons_of(const RecommendationView& view) {
                                        " h with it, by its own profile");
   }
   lines.emplace_back("measure it", command_of(best, view));
-  if (!answer.next) {
-    lines.emplace_back("tells most", "no single measurement is expected to change the choice");
-    return lines;
-  }
-  const Option& next = answer.next->option;
-  const bool is_best = next.inputs == best.inputs && next.padding == best.padding;
-  lines.emplace_back("tells most", (is_best ? "that measurement" : command_of(next, view)) + "\n" +
-                                       worth_of_next(view));
   return lines;
 }
 

@@ -85,14 +85,6 @@ struct Option {
   Json inputs;
 };
 
-// The one measurement that is worth most to a recommendation.
-struct NextMeasurement {
-  Option option;
-  bool of_memory = false;  // it tells whether the option fits; else, how fast options are
-  double chance = 0;       // that another option is chosen after it
-  double saving = 0;       // expected: of the cost, or hours where nothing has a price
-};
-
 struct RuledOut {
   std::string reason;
   int64_t options = 0;
@@ -116,10 +108,9 @@ struct Recommendation {
   std::vector<RuledOut> ruled_out;
   std::vector<std::string> reasons;  // of the cheapest, else of the fastest
   int64_t considered = 0;
-  TrainingJob job;                      // of that one
-  double own_hours = 0;                 // that this program would take with it
-  std::vector<TurningPrice> turns;      // of the GPUs that are nearest to being the cheapest
-  std::optional<NextMeasurement> next;  // nothing where no measurement would change the choice
+  TrainingJob job;                  // of that one
+  double own_hours = 0;             // that this program would take with it
+  std::vector<TurningPrice> turns;  // of the GPUs that are nearest to being the cheapest
 };
 
 // RunError(kOomGpu) when no option fits. InputError when nothing ends within deadline and budget, or when nothing can be

@@ -43,9 +43,6 @@ class ResidualProcess {
     double deviation = 0;  // of one further measurement
   };
   Guess at(const PredictedCase& at) const;
-  // What the rows say of a case, so that covariance(a, b) less the product of the two vectors is
-  // what is left of it.
-  std::vector<double> explained(const CasePlace& place) const;
   double log_likelihood() const;  // of the rows
   size_t size() const { return rows_.size(); }
   const Spread& spread() const { return spread_; }
@@ -60,20 +57,12 @@ class ResidualProcess {
   std::vector<double> whitened_;
 };
 
-// Of n cases together. Cases on other machines or with other stacks have nothing in common.
-struct JointBelief {
-  std::vector<double> covariances;  // [n, n], without the noise of a measurement
-  std::vector<double> noise;        // [n], variances
-};
-
 class Uncertainty {
  public:
   explicit Uncertainty(const ResidualTable& table, std::vector<Residual> own = {});
 
   Interval interval(Figure figure, const PredictedCase& at) const;
   double chance_above(Figure figure, const PredictedCase& at, double factor) const;
-  // Of ln(measured / predicted), given own measurements.
-  JointBelief joint(Figure figure, const std::vector<PredictedCase>& cases) const;
   bool has_own() const { return !processes_.empty(); }
 
  private:
