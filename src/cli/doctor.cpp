@@ -120,18 +120,6 @@ std::vector<Finding> find_gpus(const Nvml* nvml) {
   return findings;
 }
 
-// "PCIe 5 x16"
-std::string slot_text(const GpuSlot& slot) {
-  if (slot.pcie_generation == 0 && slot.pcie_lanes == 0) return "PCIe unknown";
-  std::string text = "PCIe";
-  if (slot.pcie_generation > 0) text += " " + std::to_string(slot.pcie_generation);
-  if (slot.pcie_lanes > 0) text += " x" + std::to_string(slot.pcie_lanes);
-  if (slot.pcie_lanes > 0 && slot.pcie_full_lanes > slot.pcie_lanes) {
-    text += " of x" + std::to_string(slot.pcie_full_lanes);
-  }
-  return text;
-}
-
 Finding find_datasets() {
   size_t present = 0;
   for (const NamedDataset& dataset : named_datasets()) {
@@ -177,11 +165,6 @@ std::vector<Finding> examine(const fs::path& results) {
                                    find_threads(host),
                                    find_driver(nvml.get(), no_nvml)};
   for (Finding& finding : find_gpus(nvml.get())) findings.push_back(std::move(finding));
-  if (gpus > 0) {
-    for (Finding& finding : judge_topology(nvml->topology())) {
-      findings.push_back(std::move(finding));
-    }
-  }
   findings.push_back(judge_cuda(gpu_probe, gpus));
   findings.push_back(judge_nccl(gpu_probe.environment, gpus));
   const std::vector<RdmaPort> ports = read_rdma_ports();
@@ -242,41 +225,6 @@ Finding judge_nccl(const Json& environment, size_t gpus) {
   if (!nccl.empty()) return {"nccl", "ok", nccl, ""};
   return {"nccl", gpus > 1 ? "missing" : "none", "not in this libtorch",
           gpus > 1 ? "several GPUs need it: use a CUDA libtorch, which brings it" : ""};
-}
-
-std::vector<Finding> judge_topology(const GpuTopology& topology) {
-  size_t width = 0;
-  for (const std::vector<GpuLink>& row : topology.links) {
-    for (const GpuLink& link : row) width = std::max(width, to_string(link).size());
-  }
-  std::vector<Finding> findings;
-  for (size_t i = 0; i < topology.slots.size(); ++i) {
-    const GpuSlot& slot = topology.slots[i];
-    std::vector<std::string> parts, far, advice;
-    if (topology.slots.size() > 1) {
-      std::string row;
-      for (size_t j = 0; j < topology.slots.size(); ++j) {
-        const GpuLink& link = topology.links[i][j];
-        std::string cell = to_string(link);
-        cell.resize(width, ' ');
-        row += (j > 0 ? " " : "") + cell;
-        if (link.peer == false) far.push_back("gpu " + std::to_string(j));
-      }
-      parts.push_back(row.substr(0, row.find_last_not_of(' ') + 1));
-    }
-    const bool narrow = slot.pcie_lanes > 0 && slot.pcie_lanes < slot.pcie_full_lanes;
-    parts.push_back(slot_text(slot));
-    if (!slot.numa_nodes.empty()) parts.push_back("NUMA node " + ranges_text(slot.numa_nodes));
-    if (!slot.cpus.empty()) parts.push_back("CPUs " + ranges_text(slot.cpus));
-    if (!far.empty()) {
-      advice.push_back("no peer access to " + join(far) +
-                       ": transfers go through the host's memory");
-    }
-    if (narrow) advice.emplace_back("its slot has fewer lanes, or the GPU is idle and saves power");
-    findings.push_back({"gpu " + std::to_string(i) + " links", advice.empty() ? "ok" : "warn",
-                        join(parts, "; "), join(advice, "; ")});
-  }
-  return findings;
 }
 
 std::vector<Finding> judge_rdma(const std::vector<RdmaPort>& ports) {

@@ -10,7 +10,6 @@
 #include "sftbench/base/json.h"
 #include "sftbench/cluster/launcher_environment.h"
 #include "sftbench/cluster/roce.h"
-#include "sftbench/measure/gpu_topology.h"
 
 namespace sftbench {
 
@@ -34,9 +33,6 @@ Finding judge_cpu_flags(const std::vector<std::string>& flags);
 // `probe`: of the engine that trains on GPUs.
 Finding judge_cuda(const EngineProbe& probe, size_t gpus);
 Finding judge_nccl(const Json& environment, size_t gpus);
-// One for each GPU: its row of the matrix of `nvidia-smi topo -m`, its slot, and the processors near
-// it.
-std::vector<Finding> judge_topology(const GpuTopology& topology);
 // One for each port, with the addresses that enable_roce could use; one that says so without any.
 std::vector<Finding> judge_rdma(const std::vector<RdmaPort>& ports);
 // `problem` as memory_lock_problem() says it.

@@ -60,32 +60,6 @@ TEST(DoctorTest, ListsGpusAndWhetherTheirPeaksAreKnown) {
   EXPECT_EQ(found.at("nccl")["state"], "missing");
 }
 
-TEST(DoctorTest, ShowsTheMatrixOfTheGpusLinks) {
-  const std::string library = fs::path(SFTBENCH_FAKE_NVML).parent_path();
-  auto found = findings(
-      {{"LD_LIBRARY_PATH", library}, {"FAKE_NVML_GPUS", "a;a;a;a;a"}, {"FAKE_NVML_LINKS", "pcie"}});
-  EXPECT_EQ(found.at("gpu 0 links")["found"],
-            "X    PIX  NODE NODE SYS; PCIe 5 x16; NUMA node 0; CPUs 0-3,64");
-  EXPECT_EQ(found.at("gpu 0 links")["state"], "warn");
-  EXPECT_EQ(found.at("gpu 0 links")["advice"],
-            "no peer access to gpu 4: transfers go through the host's memory");
-  EXPECT_THAT(found.at("gpu 1 links")["found"].get<std::string>(), HasSubstr("PCIe 5 x8 of x16"));
-  found = findings(
-      {{"LD_LIBRARY_PATH", library}, {"FAKE_NVML_GPUS", "a;a"}, {"FAKE_NVML_LINKS", "switch"}});
-  EXPECT_EQ(found.at("gpu 1 links")["found"], "NV18 X; PCIe 5 x16; NUMA node 0; CPUs 0-3,64");
-  EXPECT_EQ(found.at("gpu 1 links")["state"], "ok");
-  found = findings(
-      {{"LD_LIBRARY_PATH", library}, {"FAKE_NVML_GPUS", "a"}, {"FAKE_NVML_LINKS", "switch"}});
-  EXPECT_EQ(found.at("gpu 0 links")["found"], "PCIe 5 x16; NUMA node 0; CPUs 0-3,64");
-}
-
-TEST(DoctorTest, AnOldDriverDoesNotTellOfLinks) {
-  const auto found = findings({{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_OLD_NVML).parent_path()},
-                               {"FAKE_NVML_GPUS", "a;a"}});
-  EXPECT_EQ(found.at("gpu 0 links")["found"], "X       unknown; PCIe unknown");
-  EXPECT_EQ(found.at("gpu 0 links")["state"], "ok");
-}
-
 TEST(DoctorTest, CoresThatAnAffinityMaskKeepsAwayAreAWarning) {
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   if (online < 2) GTEST_SKIP() << "this machine has one core: no mask can keep any away";

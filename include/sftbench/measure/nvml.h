@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/measure/gpu_topology.h"
 #include "sftbench/measure/system_source.h"
 
 namespace sftbench {
@@ -36,9 +35,6 @@ class Nvml {
 
   // REQUIRES: 0 <= index < gpus().size(). Never throws: what cannot be read is left out.
   GpuReading read(size_t index) const;
-
-  // How gpus() are connected, in their order. Never throws: what the driver does not tell is unknown.
-  GpuTopology topology() const;
 
   struct Library;  // measure/nvml_library.h
 
