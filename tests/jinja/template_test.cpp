@@ -129,7 +129,7 @@ TEST_F(TemplateTest, MemoryIsBounded) {
                        "ns.x = ns.x + ns.x %}"
                        "{% endfor %}{{ ns.x | length }}"),
               HasSubstr("MiB of values"));
-  EXPECT_THAT(error_of("{{ 'x'.ljust(100000000000) }}"), HasSubstr("MiB of values"));
+  EXPECT_THAT(error_of("{{ 'x' | indent(100000000000) }}"), HasSubstr("MiB of values"));
   EXPECT_THAT(error_of("{{ 'a'.replace('', 'x' * 1000000).replace('x', 'y' * 1000000) }}"),
               HasSubstr("MiB of values"));
   EXPECT_THAT(error_of("{{ '%999999999d' % 1 }}"), HasSubstr("format"));
