@@ -67,6 +67,6 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${SFTBENCH_PYARROW}/pyarrow)
-# Loaded when weights are fetched or checked (src/http). Without OpenBLAS libtorch multiplies by the reference BLAS.
+# Loaded when weights are fetched or checked (src/base/http). Without OpenBLAS libtorch multiplies by the reference BLAS.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libcurl4, libssl3, libopenblas0-openmp")
 include(CPack)

@@ -1,5 +1,5 @@
 # Writes the stand-ins of all functions of NVIDIA's that the libraries of a CUDA libtorch refer to, as weak functions:
-# what src/phantom defines itself takes their place. And the versions that the functions have in NVIDIA's libraries, and
+# what src/train/phantom defines itself takes their place. And the versions that the functions have in NVIDIA's libraries, and
 # the names of these, as links to the one phantom library.
 #   cmake -DTORCH_LIBRARIES_FOLDER=... -DOUTPUT=stubs.cpp -DVERSIONS=stubs.map -DLINKS=folder
 #         -DLIBRARY=libsftbench_phantom.so -P <this>

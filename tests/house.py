@@ -121,6 +121,23 @@ def p90(values):
     return ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]
 
 
+def room_of(path, rooms):
+    """The folder of src where the module of a file stands today, also for a commit where src was flat."""
+    module = path.removeprefix("include/sftbench/").removeprefix("src/").split("/")[0]
+    return rooms.get(module, "others")
+
+
+def lines_of_rooms(commit):
+    rooms = {}
+    for path in git("ls-tree", "-r", "-d", "--name-only", "HEAD", "src/").split():
+        for module in path.split("/")[1:3]:
+            rooms.setdefault(module, path.split("/")[1])
+    lines = dict.fromkeys(sorted(set(rooms.values())) + ["others"], 0)
+    for path, text in sources(commit):
+        lines[room_of(path, rooms)] += len(text) - 1
+    return {f"lines of {room}": count for room, count in lines.items()}
+
+
 def counted(commit):
     headers, bodies, functions = [], [], []
     comments = code = comparisons = wide = todo = 0
@@ -138,7 +155,7 @@ def counted(commit):
     pages = [path for path in git("ls-tree", "-r", "--name-only", commit, "docs").split() if path.endswith(".md")]
     texts = [git("show", f"{commit}:{path}") for path in ["README.md", *pages]]
     return {"headers": len(headers), "sources": len(bodies), "lines": sum(headers) + sum(bodies),
-            "header lines p50 / p90": f"{statistics.median(headers):.0f} / {p90(headers)}",
+            **lines_of_rooms(commit), "header lines p50 / p90": f"{statistics.median(headers):.0f} / {p90(headers)}",
             "source lines p50 / p90": f"{statistics.median(bodies):.0f} / {p90(bodies)}",
             "source lines, most": max(bodies), "sources above 500 lines": sum(size > 500 for size in bodies),
             "functions": len(functions),

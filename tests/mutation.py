@@ -16,13 +16,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Modules that need neither libtorch nor the program: a test builds and starts in seconds.
-MODULES = ("advise base campaign catalog checkpoint data families huggingface jinja measure plan ranks results simulate space sweep "
+MODULES = ("advise base campaign catalog checkpoint data families huggingface jinja measure plan predict ranks results simulate space sweep "
            "tokenizer trackers").split()
 SWAPS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "),
          (" + ", " - "), (" - ", " + "), (" * ", " / "), (" += ", " -= "), (" && ", " || "), (" || ", " && "),
          ("true", "false"), ("false", "true")]
 # Text that is no code: comments, strings, includes.
 NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|^#[^\n]*', re.M | re.S)
+
+
+def folder_of(module):
+    """A module has a folder in a room, or is the room of its name."""
+    return next((ROOT / "src").glob(f"*/{module}/"), ROOT / "src" / module)
 
 
 def code_of(text):
@@ -42,7 +47,7 @@ def draw(modules, count, seed):
     dice = random.Random(seed)
     faults = {}
     for module in modules:
-        found = [fault for path in sorted((ROOT / "src" / module).glob("*.cpp")) for fault in faults_of(path)]
+        found = [fault for path in sorted(folder_of(module).glob("*.cpp")) for fault in faults_of(path)]
         dice.shuffle(found)
         faults[module] = found
     while count > 0 and any(faults.values()):

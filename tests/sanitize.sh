@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 kind=${1:-address}
 
 case $kind in
-  address) preset=asan modules=(base ranks catalog space huggingface families plan tokenizer jinja data checkpoint measure results simulate sweep) ;;
+  address) preset=asan modules=(base ranks catalog space huggingface families plan tokenizer jinja data checkpoint measure results simulate sweep predict) ;;
   thread) preset=tsan modules=(ranks huggingface measure advise) ;;
   *) echo "usage: sanitize.sh [address|thread] [K/N]" >&2; exit 2 ;;
 esac

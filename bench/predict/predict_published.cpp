@@ -11,8 +11,8 @@
 #include "sftbench/base/file.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/fields.h"
-#include "sftbench/plan/cost_model.h"
-#include "sftbench/plan/machine_catalog.h"
+#include "sftbench/predict/cost_model.h"
+#include "sftbench/predict/machine_catalog.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {

@@ -15,7 +15,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/actuator.h"
-#include "sftbench/plan/stack_model.h"
+#include "sftbench/predict/stack_model.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {

@@ -10,7 +10,7 @@
 
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/plan/actuator.h"
-#include "sftbench/trackers/spec.h"
+#include "sftbench/plan/tracker_spec.h"
 #include "sftbench/trackers/trackers.h"
 #include "sftbench/translate/argument_file.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks at what nvcc makes of the kernels that stream through memory: each must load and store 16 bytes at a time in the
 # variants that are made for it. (That none spills registers the build itself sees to: src/CMakeLists.txt.) Needs nvcc
-# and the build folder of tests/cuda/run.sh. usage: tests/cuda/kernels.sh [NAME...], of files in src/ops/cuda
+# and the build folder of tests/cuda/run.sh. usage: tests/cuda/kernels.sh [NAME...], of files in src/train/ops/cuda
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$PATH:/usr/local/cuda/bin"

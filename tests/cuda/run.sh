@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): suites that
+# Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/train/phantom): suites that
 # compute, with tensors on device "cuda", the program itself, and a prediction of a GPU's memory.
 # usage: tests/cuda/run.sh [SUITE...] [K/N]
 #   SUITE  of ops, kernels, model, tuning, optim, parallel, engine, or "program" for the program alone; none: all

@@ -1,5 +1,5 @@
 // A step that one graph repeats trains as a step that is launched kernel by kernel. On the phantom device a capture
-// computes nothing that stays (src/phantom/graphs.h), as on a GPU.
+// computes nothing that stays (src/train/phantom/graphs.h), as on a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
   python_str.json        str() of numbers, as ado's identifiers show them
   ranges.json            ranges in exact decimal arithmetic: the values below the upper bound
   range_values.json      single values of ranges with fractions, rounded as ado rounds them
-  shuffles.json          places in random walks, by a second implementation of src/space/shuffle.h
+  shuffles.json          places in random walks, by a second implementation of src/request/space/shuffle.h
   parameter_counts.json  parameters of config/models.yaml as transformers builds them (on the meta device)
 
 Needs PyYAML, torch and transformers. usage: python tests/reference/space.py

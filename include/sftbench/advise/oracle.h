@@ -10,8 +10,8 @@
 #include "sftbench/advise/probed_machine.h"
 #include "sftbench/advise/residuals.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/plan/cost_model.h"
 #include "sftbench/plan/resolve.h"
+#include "sftbench/predict/cost_model.h"
 
 namespace sftbench {
 

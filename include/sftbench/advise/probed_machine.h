@@ -18,7 +18,7 @@
 #include <string>
 
 #include "sftbench/base/json.h"
-#include "sftbench/plan/cost_model.h"
+#include "sftbench/predict/cost_model.h"
 
 namespace sftbench {
 

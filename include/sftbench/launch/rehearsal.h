@@ -1,5 +1,5 @@
 // What a job takes on a GPU that is not there: a child process runs its first steps with the real
-// engine and libtorch's real allocator on the phantom device (src/phantom). Kernels, products and
+// engine and libtorch's real allocator on the phantom device (src/train/phantom). Kernels, products and
 // large copies are counted and left out. So memory is that of a run, to the byte, and no loss, norm
 // or time of a step is. Of several ranks only the first runs, and stands for all.
 //

@@ -1,5 +1,5 @@
 // A decoder-only language model, as the engine sees it. The families (families/family.h) share an implementation where
-// their layers are alike (src/model/llama.h), each written like the paper: single device, no training concern inside. Precision, recomputation,
+// their layers are alike (src/train/model/llama.h), each written like the paper: single device, no training concern inside. Precision, recomputation,
 // sharding and adapters are applied from outside, through parameters() and LayerRunner.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Optimizers behind one verb. An optimizer is one file in src/optim/ that implements Optimizer, and
+// Optimizers behind one verb. An optimizer is one file in src/train/optim/ that implements Optimizer, and
 // one row in variants/optimizer.h.
 #pragma once
 

@@ -13,9 +13,9 @@
 #include "sftbench/base/json.h"
 #include "sftbench/measure/events.h"
 #include "sftbench/measure/system_source.h"
+#include "sftbench/plan/tracker_spec.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/results/measurement.h"
-#include "sftbench/trackers/spec.h"
 
 namespace sftbench {
 

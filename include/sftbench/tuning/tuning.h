@@ -1,5 +1,5 @@
 // Tuning methods: which tensors of a model train, and what is added to the model for them. A method
-// is one file in src/tuning/ and one row in variants/tuning_method.h.
+// is one file in src/train/tuning/ and one row in variants/tuning_method.h.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Optimizers by the names of Hugging Face's `optim` argument: when they update, what they keep, and
-// what has to be said of them. src/optim/ has their rules.
+// what has to be said of them. src/train/optim/ has their rules.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Tuning methods: what of a model is trained. src/tuning/ has a file for each.
+// Tuning methods: what of a model is trained. src/train/tuning/ has a file for each.
 #pragma once
 
 #include <array>

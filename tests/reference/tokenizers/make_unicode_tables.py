@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/unicode_tables.cpp: character classes as Hugging Face `tokenizers` sees them.
+"""Writes src/input/tokenizer/unicode_tables.cpp: character classes as Hugging Face `tokenizers` sees them.
 
 Its components each carry a Unicode version of their own (Oniguruma for patterns, Rust's standard library for
 digits, the `regex` crate for words, an old table for normalization), so the classes are asked of the library
 itself, one code point at a time, instead of taken from one edition of the Unicode database.
 
-Usage: make_unicode_tables.py > src/tokenizer/unicode_tables.cpp     (needs tokenizers 0.23 and libutf8proc.so.2)
+Usage: make_unicode_tables.py > src/input/tokenizer/unicode_tables.cpp     (needs tokenizers 0.23 and libutf8proc.so.2)
 """
 import ctypes
 import unicodedata
@@ -63,7 +63,7 @@ def runs(value_of):
     return result
 
 
-# What a pattern may ask of a character besides its general category (src/tokenizer/onig.cpp), and the
+# What a pattern may ask of a character besides its general category (src/input/tokenizer/onig.cpp), and the
 # scripts of Unicode 14 that have gained characters since.
 PROPERTIES = ("Alphabetic Lowercase Emoji Emoji_Presentation Emoji_Modifier_Base Extended_Pictographic Ideographic "
               "Common Inherited Latin Cyrillic Arabic Han Hiragana Katakana Kannada Lao Devanagari Balinese Telugu "

@@ -15,7 +15,7 @@ void run_on_stream(std::function<void()> kernel) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const bool captured =
       c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
-  // Work of the default stream is done when it is put (src/phantom/streams.h).
+  // Work of the default stream is done when it is put (src/train/phantom/streams.h).
   if (!captured && stream != at::cuda::getDefaultCUDAStream()) stream.synchronize();
   kernel();
   if (!captured) return;

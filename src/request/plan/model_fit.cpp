@@ -1,0 +1,177 @@
+#include "plan/model_fit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "plan/lora_targets.h"
+#include "plan/model_source.h"
+#include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
+#include "sftbench/families/lora_fit.h"
+#include "sftbench/plan/base_precision.h"
+#include "sftbench/plan/known_model.h"
+#include "sftbench/plan/support.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ModelFit : RequestReader {
+ public:
+  ModelFit(const RequestReader& request, const ModelSource& model)
+      : RequestReader(request), model_(model) {}
+
+  // A config.json that names no family is left to its reader, which says more.
+  void require_fits() const {
+    const std::string& folder = model_.weights_directory;
+    refuse_unknown_family(text("model_name"), family_of(model_.hf_config),
+                          folder.empty() ? folder : (fs::path(folder) / "config.json").string());
+    const std::string foreign = foreign_layer_class_refusal(
+        text("model_name"), shards() ? layer_family_of(model_.hf_config) : std::string(),
+        text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
+    if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
+    refuse_undivided_experts();
+    if (!is_known_family()) return;
+    const std::string other = weights_refusal(model_, experiment_.tuning);
+    if (!other.empty()) throw RunError(ReasonCode::kUnsupported, other);
+  }
+
+  AdaptedLinears choose() {
+    const Json& asked = argument("target_modules");
+    chosen_.targets = listed();
+    if (asked.is_array()) {
+      chosen_.targets.clear();
+      for (const auto& target : asked.get<std::vector<std::string>>()) {
+        const auto& known = chosen_.targets;
+        if (std::find(known.begin(), known.end(), target) == known.end())
+          chosen_.targets.push_back(target);
+      }
+    } else if (asked.is_string()) {
+      chosen_.targets = linears_that_match(model_.hf_config, asked.get_ref<const std::string&>());
+    } else if (chosen_.targets.empty()) {
+      chosen_.targets = usual_targets(text("model_name"), layer_family_of(model_.hf_config));
+      chosen_.notes.push_back("no --lora-targets: adapted are " + join(chosen_.targets));
+    } else {
+      leave_out_targets_without_linears();
+    }
+    require_adapters_fit();
+    return std::move(chosen_);
+  }
+
+  std::vector<std::string> listed() const {
+    if (options_.own_model) return {};
+    return lora_targets_of(catalog_.models, text("model_name"), is_of_gptq(experiment_.tuning));
+  }
+
+ private:
+  // Rule 7 of a model that the catalog does not know.
+  void refuse_undivided_experts() const {
+    const int64_t fast_moe = integer("fast_moe");
+    if (fast_moe < 1) return;
+    const ModelConfig config = parse_model_config(model_.hf_config, model_.name);
+    const int64_t experts = config.experts ? config.experts->count : 0;
+    if (experts > 0 && experts % fast_moe == 0) return;
+    throw RunError(
+        experts == 0 ? ReasonCode::kUnsupported : ReasonCode::kRule7,
+        "fast_moe " + std::to_string(fast_moe) + ": model_name " + model_.name + " has " +
+            (experts == 0
+                 ? std::string("no experts; fast_moe 0 works")
+                 : std::to_string(experts) + " experts, which cannot be divided evenly by it"));
+  }
+
+  bool is_known_family() const { return find_family(family_of(model_.hf_config)) != nullptr; }
+
+  // PEFT adapts what its targets name and says nothing of a target that names no linear, as long as
+  // another does. The documents' list for Bloom has one.
+  void leave_out_targets_without_linears() {
+    if (!is_known_family()) return;
+    const ModelShape& shape = known_model(model_).shape;
+    std::vector<std::string> found, missing;
+    for (const std::string& target : chosen_.targets)
+      (names_a_linear(shape, target) ? found : missing).push_back(target);
+    if (found.empty() || missing.empty()) return;
+    chosen_.notes.push_back("of the lora_targets of model_name " + text("model_name") + ", " +
+                            join(missing) +
+                            " names no linear of the model; adapted: " + join(found));
+    chosen_.targets = std::move(found);
+  }
+
+  // As the engine does, before it is asked. A family that is not known here is left to it. Entities of a
+  // space mostly ask for what the one before asked for.
+  void require_adapters_fit() const {
+    if (!is_known_family()) return;
+    struct Asked {
+      Json hf_config;
+      std::vector<std::string> targets;
+      int64_t rank = -1;
+      std::string refusal;
+    };
+    thread_local Asked last;
+    const int64_t rank = integer("r");
+    if (last.rank != rank || last.targets != chosen_.targets ||
+        last.hf_config != model_.hf_config) {
+      const KnownModel& model = known_model(model_);
+      last = {model_.hf_config, chosen_.targets, rank,
+              lora_refusal(linears_of(model.config, model.shape), chosen_.targets, rank)};
+    }
+    if (!last.refusal.empty()) throw RunError(ReasonCode::kUnsupported, last.refusal);
+  }
+
+  static bool names_a_linear(const ModelShape& shape, const std::string& target) {
+    for (const LinearShape& linear : shape.linears_before)
+      if (is_lora_target(linear.name, target)) return true;
+    for (const LayerShape& layer : shape.layers) {
+      for (const LinearShape& linear : layer.linears)
+        if (is_lora_target(linear.name, target)) return true;
+    }
+    return false;
+  }
+
+  const ModelSource& model_;
+  AdaptedLinears chosen_;
+};
+
+class ModelJudge : RequestReader {
+ public:
+  ModelJudge(const MeasurementRequest& request, const ActuatorSettings& settings,
+             const ResolveOptions& options, const Catalog& catalog)
+      : RequestReader(request, settings, options, catalog) {}
+
+  ModelVerdict judge() const {
+    ModelVerdict verdict;
+    try {
+      const ModelSource source = model("random");
+      require_model_fits(*this, source);
+      if (row_of(experiment_.tuning).adds_adapters)
+        verdict.notes = adapted_linears(*this, source).notes;
+    } catch (const RunError& error) {
+      if (error.code() == ReasonCode::kWeights) return {};  // no description is at hand
+      verdict.refused = error.code();
+      verdict.text = error.what();
+    }
+    return verdict;
+  }
+};
+
+}  // namespace
+
+void require_model_fits(const RequestReader& request, const ModelSource& model) {
+  ModelFit(request, model).require_fits();
+}
+
+std::vector<std::string> listed_targets(const RequestReader& request) {
+  return ModelFit(request, {}).listed();
+}
+
+AdaptedLinears adapted_linears(const RequestReader& request, const ModelSource& model) {
+  return ModelFit(request, model).choose();
+}
+
+ModelVerdict judge_model(const MeasurementRequest& request, const ActuatorSettings& settings,
+                         const ResolveOptions& options, const Catalog& catalog) {
+  return ModelJudge(request, settings, options, catalog).judge();
+}
+
+}  // namespace sftbench

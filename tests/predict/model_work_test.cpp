@@ -1,0 +1,70 @@
+#include "predict/model_work.h"
+
+#include <gtest/gtest.h>
+
+namespace sftbench {
+namespace SFTBENCH_FILE {
+
+// Hidden 8; 4 heads of 4 with a state of 5 in one group; a shared MLP of 16. in_proj gives z (16),
+// x, b and c (16 + 5 + 5) and dt (4).
+TEST(ModelWorkTest, AScanCountsSevenFlopsForEachValueOfItsState) {
+  TrainingJob job;
+  job.model.name = "hybrid";
+  job.model.hf_config = {{"model_type", "granitemoehybrid"},
+                         {"vocab_size", 10},
+                         {"hidden_size", 8},
+                         {"num_hidden_layers", 2},
+                         {"num_attention_heads", 2},
+                         {"num_key_value_heads", 1},
+                         {"intermediate_size", 16},
+                         {"shared_intermediate_size", 16},
+                         {"num_local_experts", 0},
+                         {"mamba_n_heads", 4},
+                         {"mamba_d_head", 4},
+                         {"mamba_d_state", 5},
+                         {"mamba_expand", 2},
+                         {"max_position_embeddings", 64}};
+  job.data.model_max_length = 32;
+  job.batches.per_device_batch_size = 2;
+  job.activations.gradient_checkpointing = false;
+  constexpr double kPositions = 64;
+  constexpr double kProducts = 2 * kPositions * (8 * 46 + 16 * 8 + 8 * 32 + 16 * 8);
+  constexpr double kScan = 7 * kPositions * 4 * 4 * 5;
+  const UnitFlops flops = model_work(job, Recompute::kJob).layer_flops;
+  EXPECT_DOUBLE_EQ(flops.forward, kProducts + kScan);
+  EXPECT_DOUBLE_EQ(flops.backward, 2 * kProducts + 2 * kScan);
+}
+
+// Hidden 8, an MLP of 16. Frozen, it keeps gate and up, which their product's gradient needs, and neither its input nor the
+// product. In tiles it keeps its input alone.
+TEST(ModelWorkTest, AFrozenMlpKeepsWhatItsProductNeedsAndOneInTilesItsInput) {
+  TrainingJob job;
+  job.model.name = "small";
+  job.model.hf_config = {{"model_type", "llama"},    {"vocab_size", 10},
+                         {"hidden_size", 8},         {"num_hidden_layers", 2},
+                         {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                         {"intermediate_size", 16},  {"max_position_embeddings", 64}};
+  job.data.model_max_length = 32;
+  job.activations.gradient_checkpointing = false;
+  job.tuning = TuningMethod::kLora;
+  job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"q_proj"}};
+  const auto kept = [&job](int64_t tiles) {
+    job.activations.mlp_tiles = tiles;
+    return model_work(job, Recompute::kJob);
+  };
+  const ModelWork whole = kept(1), tiled = kept(2);
+  EXPECT_EQ(whole.kept_by_engine - tiled.kept_by_engine, 2 * 16 - 8);
+  // With the input of the MLP's norm, and what the norm makes of it.
+  EXPECT_EQ(whole.kept_by_mlp, 8 + 2 * 16);
+  EXPECT_EQ(tiled.kept_by_mlp, 2 * 8);
+  job.lora.target_modules = {"q_proj", "down_proj"};
+  EXPECT_EQ(kept(1).kept_by_engine - whole.kept_by_engine, 16) << "the product is down's input";
+  EXPECT_EQ(kept(1).kept_by_mlp - whole.kept_by_mlp, 16);
+  job.lora.target_modules = {"q_proj", "o_proj"};
+  EXPECT_EQ(kept(1).kept_by_engine, whole.kept_by_engine) << "attention keeps its result anyway";
+  job.lora.dropout = 0.1;
+  EXPECT_EQ(kept(1).kept_by_engine, whole.kept_by_engine + 8) << "what dropout left of it, too";
+}
+
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

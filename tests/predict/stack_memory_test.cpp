@@ -1,0 +1,156 @@
+// Memory of other programs (config/stacks.yaml), against figures by hand from the shapes of Llama 3.1 8B, and against rows
+// of bench/truth/published.csv.
+#include <gtest/gtest.h>
+
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/predict/cost_model.h"
+
+namespace sftbench {
+namespace SFTBENCH_FILE {
+
+constexpr double kLayers = 32, kHidden = 4096, kVocabulary = 128256;
+// Four values of the hidden width, queries and their mix, keys and values, three of the inner width.
+constexpr double kKept = 4 * 4096 + 2 * 4096 + 2 * 1024 + 3 * 14336;
+
+TrainingJob job_of(const std::string& model, TuningMethod tuning) {
+  TrainingJob job;
+  job.model.name = model;
+  job.model.hf_config = Catalog::shipped().models.find(model)->hf_config;
+  job.tuning = tuning;
+  job.device.kind = "cuda";
+  job.lora.rank = 16;
+  job.lora.target_modules = {"q_proj"};
+  job.precision.torch_dtype = ParameterDtype::kBfloat16;
+  job.data.model_max_length = 1024;
+  job.batches.per_device_batch_size = 2;
+  job.kernels.fused_loss = job.kernels.fused_rms_norm = job.kernels.fused_rope = false;
+  return job;
+}
+
+TrainingJob llama(bool checkpointing) {
+  TrainingJob job = job_of("llama3.1-8b", TuningMethod::kLora);
+  job.activations.gradient_checkpointing = checkpointing;
+  return job;
+}
+
+MemoryCost memory_of(const TrainingJob& job, const std::string& stack = "fms-hf-tuning") {
+  MachineModel machine = {1e15, 1e12, 80e9, {1e-6, 100e9}, {1e-5, 10e9}, true};
+  machine.stack = StackModel::named(stack);
+  return predict_step(job, machine).memory;
+}
+
+TEST(StackMemoryTest, AdaptersAreInFloat32BesideAModelInBfloat16) {
+  constexpr double kElements = kLayers * 16 * (kHidden + kHidden);
+  const MemoryCost other = memory_of(llama(true));
+  const MemoryCost own = memory_of(llama(true), "sftbench");
+  EXPECT_DOUBLE_EQ(other.parameters - own.parameters, 2 * kElements);
+  EXPECT_DOUBLE_EQ(other.gradients, 4 * kElements);
+  EXPECT_DOUBLE_EQ(other.optimizer_state, 8 * kElements);
+}
+
+TEST(StackMemoryTest, TheLossHoldsThreeFloat32ValuesOfALogitButInGptBigCode) {
+  EXPECT_DOUBLE_EQ(memory_of(llama(true)).logits, 12.0 * 2048 * kVocabulary);
+  TrainingJob narrow = job_of("granite-20b-v2", TuningMethod::kFull);
+  EXPECT_DOUBLE_EQ(memory_of(narrow).logits, 8.0 * 2048 * 49152);
+}
+
+// All but the inputs of the MLP's products, which have no trained weight.
+TEST(StackMemoryTest, LayersThatWaitKeepNoGradients) {
+  const MemoryCost memory = memory_of(llama(false));
+  const double value = 2.0 * 2048;
+  EXPECT_DOUBLE_EQ(memory.activations,
+                   kLayers * value * 1.75 * (kKept - kHidden - 14336) + 2 * value * kHidden);
+}
+
+TEST(StackMemoryTest, EagerAttentionHoldsTheScoresOfEveryLayerOrOfOne) {
+  constexpr double kScores = 2.0 * 1024 * 1024 * 32;
+  TrainingJob all = llama(false);
+  const MemoryCost tiles = memory_of(all);
+  all.kernels.flash_attention = false;
+  EXPECT_DOUBLE_EQ(memory_of(all).activations - tiles.activations, kLayers * 6 * kScores);
+
+  TrainingJob one = llama(true);
+  one.kernels.flash_attention = false;
+  one.data.model_max_length = 8192;
+  one.batches.per_device_batch_size = 1;
+  const MemoryCost memory = memory_of(one);
+  const double inputs = kLayers * 2 * 8192 * kHidden;
+  EXPECT_DOUBLE_EQ(memory.activations + memory.logits - inputs,
+                   2.0 * 8192 * 2 * kKept + (6 + 8) * 32.0 * 8192 * 8192)
+      << "more than the loss";
+
+  one.parallel.context_ranks = 2;
+  one.device.ranks = 2;
+  EXPECT_LT(memory_of(one).activations, 10e9) << "rows that ranks divide have tiles";
+}
+
+TEST(StackMemoryTest, AttentionWithSinksHasTilesInThisProgramAlone) {
+  TrainingJob job = job_of("gpt-oss-20b", TuningMethod::kLora);
+  job.activations.gradient_checkpointing = false;
+  TrainingJob eager = job;
+  eager.kernels.flash_attention = false;
+  EXPECT_EQ(memory_of(eager, "sftbench").total(), memory_of(job, "sftbench").total());
+  EXPECT_LT(memory_of(job).total(), memory_of(eager).total());
+}
+
+// host_peak_tensors of two steps of SmolLM2 135M on processors, LoRA, 2 x 512, 2026-11-28.
+TEST(StackMemoryTest, EagerAttentionOfThisProgramIsWhatWasMeasured) {
+  TrainingJob job = job_of("smollm2-135m", TuningMethod::kLora);
+  job.device.kind = "cpu";
+  job.lora.rank = 4;
+  job.lora.target_modules = {"q_proj", "v_proj"};
+  job.data.model_max_length = 512;
+  job.kernels = {};
+  job.kernels.flash_attention = false;
+  job.activations.gradient_checkpointing = true;
+  EXPECT_NEAR(memory_of(job, "sftbench").total(), 385307904, 0.01 * 385307904);
+  job.activations.gradient_checkpointing = false;
+  EXPECT_NEAR(memory_of(job, "sftbench").total(), 1559373056, 0.01 * 1559373056);
+}
+
+TEST(StackMemoryTest, BitsandbytesWidensTheStreamWhereNothingIsSharded) {
+  TrainingJob job = llama(true);
+  job.tuning = TuningMethod::kGptqLora;
+  job.precision.torch_dtype = ParameterDtype::kFloat16;
+  EXPECT_DOUBLE_EQ(memory_of(job, "transformers-bitsandbytes").activations -
+                       memory_of(job, "transformers").activations,
+                   2 * kLayers * 2048 * kHidden);
+  job.device.ranks = 8;
+  job.parallel.strategy = Strategy::kFullShard;
+  EXPECT_EQ(memory_of(job, "transformers-bitsandbytes").activations,
+            memory_of(job, "transformers").activations);
+}
+
+TEST(StackMemoryTest, FreeBlocksAreBesideTheTotal) {
+  const MemoryCost memory = memory_of(llama(true), "transformers");
+  EXPECT_DOUBLE_EQ(memory.fragmentation, 1.16 * (memory.activations + memory.logits));
+  EXPECT_EQ(memory.total(), memory_of(llama(true)).total());
+  EXPECT_EQ(memory_of(llama(true), "sftbench").fragmentation, 0);
+}
+
+// fms-acceleration's rows of bitsandbytes on one A100 in published.csv, GiB.
+TEST(StackMemoryTest, FourBitRowsAreNearWhatWasPublished) {
+  struct Row {
+    const char* model;
+    const char* stack;
+    int64_t batch;
+    double gib;
+  };
+  for (const Row& row : {Row{"mistral-7b-v0.1", "transformers-bitsandbytes", 4, 19.2498},
+                         Row{"mistral-7b-v0.1", "transformers-bitsandbytes", 8, 34.4614},
+                         Row{"mistral-7b-v0.1", "fms-hf-tuning", 4, 15.2493},
+                         Row{"mistral-7b-v0.1", "fms-hf-tuning", 8, 26.4609},
+                         Row{"llama2-70b", "fms-hf-tuning", 4, 63.4476}}) {
+    TrainingJob job = job_of(row.model, TuningMethod::kGptqLora);
+    job.precision.torch_dtype = ParameterDtype::kFloat16;
+    job.lora.target_modules = {"q_proj", "k_proj", "v_proj", "o_proj"};
+    job.data.model_max_length = 4096;
+    job.batches.per_device_batch_size = row.batch;
+    job.activations.gradient_checkpointing = true;
+    EXPECT_NEAR(memory_of(job, row.stack).total() / (1 << 30), row.gib, 0.09 * row.gib)
+        << row.model << " " << row.stack << " " << row.batch;
+  }
+}
+
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench
