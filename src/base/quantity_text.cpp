@@ -41,6 +41,12 @@ std::string quantity_text(double value) {
   return scaled(value, 1000, {"", " k", " M", " G", " T", " P"});
 }
 
+std::string counted(int64_t count, std::string_view one, std::string_view many) {
+  std::string text = std::to_string(count) + " ";
+  if (count == 1) return text.append(one);
+  return many.empty() ? text.append(one) + "s" : text.append(many);
+}
+
 double short_figure(double value) {
   if (value == 0 || std::fabs(value) >= 1) return std::round(value * 100) / 100;
   const double parts = std::pow(10.0, 2 - std::floor(std::log10(std::fabs(value))));

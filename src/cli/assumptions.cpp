@@ -1,5 +1,6 @@
 #include "cli/assumptions.h"
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -17,7 +18,9 @@ std::string precision_text(const TrainingJob& job) {
 std::string tuning_text(const TrainingJob& job, const std::string& stack) {
   if (job.tuning == TuningMethod::kFull) return "all parameters are trained (--method)";
   if (job.tuning == TuningMethod::kPrompt)
-    return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
+    return counted(job.prompt.virtual_tokens, "virtual token is trained",
+                   "virtual tokens are trained") +
+           " (--method)";
   return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
          (!row_of(job.tuning).quantized_weights ? ""
           : stack.ends_with("8bit")             ? " over 8-bit weights"
@@ -55,8 +58,7 @@ Definitions assumptions_of(const TrainingJob& job, const std::string& stack) {
 std::string step_text(const TrainingJob& job) {
   const BatchPlan& batches = job.batches;
   const int64_t steps = batches.gradient_accumulation_steps, rows = batches.per_device_batch_size;
-  return std::to_string(steps) + (steps == 1 ? " micro-batch of " : " micro-batches of ") +
-         std::to_string(rows) + (rows == 1 ? " row" : " rows") +
+  return counted(steps, "micro-batch", "micro-batches") + " of " + counted(rows, "row") +
          " a step (--set gradient_accumulation_steps=N), " +
          (job.activations.gradient_checkpointing ? "with" : "without") +
          " gradient checkpointing (--set gradient_checkpointing=" +

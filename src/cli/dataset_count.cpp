@@ -12,6 +12,7 @@
 #include "cli/record.h"
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -49,8 +50,8 @@ Table count_table(const CountArguments& arguments, bool progress_shown,
                          .dataset_digest = digest_data(path),
                          .text_field = file.counted(),
                          .entries = file.size()});
-  spdlog::info("counting {} entries of {}, {} of them counted before", file.size(), path.string(),
-               cache.known());
+  spdlog::info("counting {} of {}, {} of them counted before",
+               counted(file.size(), "entry", "entries"), path.string(), cache.known());
   std::vector<int64_t> counts;
   try {
     counts = file.count(tokenizer, arguments.threads, cache,

@@ -8,6 +8,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/data/dataset_catalog.h"
 
@@ -150,11 +151,11 @@ Generator generator_of(const Arguments& arguments,
 }
 
 void announce(const fs::path& output, int64_t entries) {
-  spdlog::info("writing {} entries to {}", entries, output.string());
+  spdlog::info("writing {} to {}", counted(entries, "entry", "entries"), output.string());
 }
 
 void report(const fs::path& output, int64_t entries, double begin_s) {
-  spdlog::info("{} entries, {}B, {:.2f} s", entries,
+  spdlog::info("{}, {}B, {:.2f} s", counted(entries, "entry", "entries"),
                quantity_text(static_cast<double>(fs::file_size(output))),
                steady_seconds() - begin_s);
   std::cout << terminal_line(output.string()) << "\n";

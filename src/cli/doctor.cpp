@@ -16,6 +16,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
@@ -81,7 +82,7 @@ Finding find_memory(const HostInfo& host) {
 
 Finding find_cpu(const HostInfo& host) {
   return {"cpu", "ok",
-          host.cpu + ", " + std::to_string(host.cores) + " cores to use, " +
+          host.cpu + ", " + counted(host.cores, "core") + " to use, " +
               std::string(to_string(cpu_instructions())) + " kernels",
           ""};
 }
@@ -143,7 +144,7 @@ Finding find_hub_cache() {
     return name.rfind("models--", 0) == 0;
   });
   return {"hugging face cache", models > 0 ? "ok" : "none",
-          std::to_string(models) + " models in " + hub.string(),
+          counted(models, "model") + " in " + hub.string(),
           models > 0 ? "" : "--weights random needs none"};
 }
 

@@ -19,6 +19,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/owned_fd.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/measure/host_info.h"
 
@@ -81,12 +82,11 @@ Table table_of(const Json& probe) {
           p.at(3).get<double>() / kGigaPerSecond, "GFLOP/s");
     }
     for (const Json& h : rates.at("head")) {
-      add(dtype + " output projection and loss of " + std::to_string(h.at(0).get<int64_t>()) +
-              " tokens",
+      add(dtype + " output projection and loss of " + counted(h.at(0).get<int64_t>(), "token"),
           h.at(1).get<double>() / kGigaPerSecond, "GFLOP/s");
     }
     for (const Json& a : rates.at("attention")) {
-      add(dtype + " attention of " + std::to_string(a.at(0).get<int64_t>()) + " tokens",
+      add(dtype + " attention of " + counted(a.at(0).get<int64_t>(), "token"),
           a.at(1).get<double>() / kGigaPerSecond, "GFLOP/s");
     }
     add(dtype + " norms and activations",

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
@@ -18,8 +19,8 @@ OwnEvidence own_evidence_of(const std::string& folder, Oracle& oracle) {
   if (folder.empty()) return {};
   OwnEvidence own = read_own_evidence(folder, oracle, Catalog::shipped());
   for (const std::string& warning : own.warnings) spdlog::warn("{}", warning);
-  spdlog::info("{}: {} results and {} imported rows were compared", folder, own.results,
-               own.imported);
+  spdlog::info("{}: {} and {} were compared", folder, counted(own.results, "result"),
+               counted(own.imported, "imported row"));
   return own;
 }
 
@@ -29,7 +30,7 @@ Uncertainty uncertainty_with(const std::string& folder, Oracle& oracle) {
 
 std::string basis_text(const Interval& interval) {
   if (interval.own) return interval.basis;
-  return std::to_string(interval.residuals) + " measurements " + interval.basis;
+  return counted(interval.residuals, "measurement") + " " + interval.basis;
 }
 
 }  // namespace sftbench

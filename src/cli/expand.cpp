@@ -13,6 +13,7 @@
 #include "cli/number_checks.h"
 #include "cli/record.h"
 #include "cli/selection.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/support.h"
@@ -46,15 +47,14 @@ Part chosen_part(const Space& space, const ExpandArguments& arguments) {
     return {*chosen, 1};
   if (arguments.limit) return {0, std::min(count, *arguments.limit)};
   if (count <= kMostRowsUnasked / experiments) return {0, count};
-  throw InputError(
-      {{space.origin,
-        0,
-        "entitySpace",
-        "has " + std::to_string(count) + " entities under " + std::to_string(experiments) +
-            " experiment" + (experiments == 1 ? "" : "s"),
-        "at most " + std::to_string(kMostRowsUnasked) +
-            " rows, or --limit N for the first N entities",
-        {}}});
+  throw InputError({{space.origin,
+                     0,
+                     "entitySpace",
+                     "has " + counted(count, "entity", "entities") + " under " +
+                         counted(experiments, "experiment"),
+                     "at most " + std::to_string(kMostRowsUnasked) +
+                         " rows, or --limit N for the first N entities",
+                     {}}});
 }
 
 void print_count(const Space& space, OutputFormat format) {

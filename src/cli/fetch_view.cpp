@@ -7,6 +7,7 @@
 
 #include "cli/progress.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
@@ -47,7 +48,7 @@ void FetchView::show(const FetchProgress& progress) {
   const std::lock_guard lock(mutex_);
   std::string text = of_total(progress.done_bytes, progress.total_bytes) + ", " +
                      std::to_string(progress.done_files) + "/" +
-                     std::to_string(progress.total_files) + " files";
+                     counted(progress.total_files, "file");
   const bool last = progress.done_files == progress.total_files;
   if (terminal_ && !last) text += ", " + terminal_line(progress.now).substr(0, kNameColumns);
   line(text, progress.done_bytes, progress.total_bytes, last);

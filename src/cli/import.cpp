@@ -12,6 +12,7 @@
 #include "sftbench/advise/foreign_table.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/actuator.h"
@@ -97,7 +98,7 @@ int import(const ImportArguments& arguments) {
   const std::filesystem::path file =
       std::filesystem::path(arguments.output) / "evidence" / (name.string() + ".jsonl");
   write_file_atomic(file, evidence_text(table.rows));
-  spdlog::info("{} rows of evidence: {}", table.rows.size(), file.string());
+  spdlog::info("{} of evidence: {}", counted(std::ssize(table.rows), "row"), file.string());
   return 0;
 }
 

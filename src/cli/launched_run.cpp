@@ -7,6 +7,7 @@
 
 #include "cli/run_log.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/cluster/roce.h"
 
@@ -58,9 +59,6 @@ void refuse_several_tasks(const std::string& command) {
 }
 
 void require_fit(const TrainingJob& job, const RankPlace& place) {
-  const auto count = [](int64_t number, const std::string& what) {
-    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-  };
   const auto started = [&](int ranks) {
     return place.launcher == "none" ? "WORLD_SIZE says " + std::to_string(ranks)
                                     : place.launcher + " started " + std::to_string(ranks);
@@ -72,12 +70,12 @@ void require_fit(const TrainingJob& job, const RankPlace& place) {
   }
   if (job.device.ranks != place.world_size) {
     const std::string how = job.device.kind == "cuda" ? "number_gpus" : "--ranks";
-    throw InputError("the job has " + count(job.device.ranks, "rank") + " (" + how + "), and " +
+    throw InputError("the job has " + counted(job.device.ranks, "rank") + " (" + how + "), and " +
                      started(place.world_size));
   }
   // The experiments know nodes of GPUs only; ranks on CPUs are wherever they were started.
   if (job.device.kind == "cuda" && job.device.nodes != place.nodes) {
-    throw InputError("the job has " + count(job.device.nodes, "node") + " (number_nodes), and " +
+    throw InputError("the job has " + counted(job.device.nodes, "node") + " (number_nodes), and " +
                      (place.launcher == "none" ? "its ranks were started on "
                                                : place.launcher + " started its ranks on ") +
                      std::to_string(place.nodes));

@@ -52,13 +52,13 @@ int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operati
 // InputError where --ranks and --threads ask for what no node can give: no cell on CPUs could be measured.
 void check_cores(const ResolveOptions& options, int64_t nodes, size_t cores) {
   if (options.cpu_ranks > 1 && options.cpu_ranks % nodes != 0) {
-    throw InputError({{{},
-                       0,
-                       "--ranks",
-                       std::to_string(options.cpu_ranks) + " ranks cannot be divided among " +
-                           std::to_string(nodes) + " nodes",
-                       "as many on each",
-                       {}}});
+    throw InputError(
+        {{{},
+          0,
+          "--ranks",
+          counted(options.cpu_ranks, "rank") + " cannot be divided among " + counted(nodes, "node"),
+          "as many on each",
+          {}}});
   }
   const int64_t ranks = std::max<int64_t>(1, options.cpu_ranks / nodes);
   if (options.threads * ranks <= static_cast<int64_t>(cores)) return;
@@ -66,9 +66,9 @@ void check_cores(const ResolveOptions& options, int64_t nodes, size_t cores) {
                      0,
                      "--threads",
                      "found " + std::to_string(options.threads) + " for each of " +
-                         std::to_string(ranks) + " ranks" + (nodes > 1 ? " of a node" : ""),
-                     "no more than the " + std::to_string(cores) +
-                         " cores that this process may use: a sweep never gives one core to two",
+                         counted(ranks, "rank") + (nodes > 1 ? " of a node" : ""),
+                     "no more than the " + counted(cores, "core") +
+                         " that this process may use: a sweep never gives one core to two",
                      {}}});
 }
 

@@ -11,6 +11,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/owned_fd.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/plan/job_file.h"
@@ -121,7 +122,7 @@ Measurement measure_on_nodes(const NodeLaunch& launch, const ChildRequest& reque
                              HeartbeatSender& heartbeats) {
   const MeasureOptions options = {.command = request.command, .log = request.final_log};
   send_begun(request.result_fd, begin_measurement(request.job, request.command, nullptr));
-  heartbeats.phase("starting on " + std::to_string(launch.nodes) + " nodes");
+  heartbeats.phase("starting on " + counted(launch.nodes, "node"));
   const RankFolder folder(request.log);
   write_file_atomic(folder / "job.json", json_text(job_file(request.job), 2) + "\n");
   std::vector<std::string> words = {

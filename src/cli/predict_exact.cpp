@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/data/dataset_catalog.h"
 #include "sftbench/families/model_config.h"
@@ -72,9 +73,8 @@ std::string held_text(const MemoryPeak& peak) {
 
 std::string launches_text(const Rehearsal& found) {
   if (found.graph_nodes == 0) return std::to_string(found.launches) + " kernels and products";
-  return std::to_string(found.launches) + (found.launches == 1 ? " launch" : " launches") +
-         ", with a graph of " + std::to_string(found.graph_nodes) +
-         " kernels, products and copies,";
+  return counted(found.launches, "launch", "launches") + ", with a graph of " +
+         std::to_string(found.graph_nodes) + " kernels, products and copies,";
 }
 
 }  // namespace

@@ -205,16 +205,17 @@ Definitions assumptions_of(const RecommendationView& view) {
                                ", ranked by time without a price (--own)");
   }
   lines.emplace_back("", question.workload.lengths.empty()
-                             ? "each of " + std::to_string(question.workload.entries) +
-                                   " entries has " +
-                                   std::to_string(question.workload.model_max_length) +
-                                   " tokens (--data FILE counts yours)"
+                             ? "each of " + counted(question.workload.entries, "entry", "entries") +
+                                   " has " + counted(question.workload.model_max_length, "token") +
+                                   " (--data FILE counts yours)"
                              : view.work().counted);
   if (best.padding == Padding::kPacked) {
-    lines.emplace_back("", std::to_string(best.rows_per_step) + " rows of a step hold about " +
-                               cell_text(std::round(static_cast<double>(best.rows_per_step) *
-                                                    view.work().entries_per_row)) +
-                               " entries (--batch)");
+    lines.emplace_back(
+        "", counted(best.rows_per_step, "row of a step holds", "rows of a step hold") + " about " +
+                counted(std::llround(static_cast<double>(best.rows_per_step) *
+                                     view.work().entries_per_row),
+                        "entry", "entries") +
+                " (--batch)");
   }
   if (question.workload.epochs != 1) {
     lines.emplace_back("", cell_text(question.workload.epochs) + " epochs: " +
@@ -314,11 +315,11 @@ Definitions reasons_of(const RecommendationView& view) {
                      cell_text(short_figure(turn.per_hour)) + " " + prices.currency + "/h a GPU");
   }
   if (const std::vector<std::string> without = gpus_without_price(view); !without.empty()) {
-    lines.emplace_back(
-        "no price", std::to_string(without.size()) +
-                        " GPUs have no price on demand or reserved, and are not considered (--gpus "
-                        "takes them): " +
-                        join(without));
+    lines.emplace_back("no price",
+                       counted(std::ssize(without), "GPU has", "GPUs have") +
+                           " no price on demand or reserved, and are not considered (--gpus "
+                           "takes them): " +
+                           join(without));
   }
   if (const std::string text = unpriced_text(view); !text.empty())
     lines.emplace_back("no price", text);

@@ -19,6 +19,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -146,10 +147,6 @@ void refuse_idle_options(const ReportArguments& a) {
   if (a.observed() && !ado) usage("--property-format", "observed belongs to --format csv");
 }
 
-std::string plural(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 void name_skipped(const StoreScan& scan, const std::string& directory) {
   constexpr size_t kNamed = 20;
   for (size_t i = 0; i < scan.skipped.size(); ++i) {
@@ -198,7 +195,7 @@ void add_imported(const std::string& directory, StoreScan& scan) {
   }
   add_foreign_results(rows, scan);
   spdlog::info("{}: {} that others made; the column origin names file and line", directory,
-               plural(rows.size(), "measurement"));
+               counted(rows.size(), "measurement"));
 }
 
 // Reads a directory, leaves what is asked for, and says on stderr what that is and what it is not.
@@ -210,15 +207,15 @@ StoreScan load(const std::string& directory, const ReportArguments& arguments) {
   const size_t simulated = select_results(scan, filter_of(arguments));
   if (simulated > 0) {
     spdlog::warn("left out {}, no evidence about any machine; --include-simulated shows them",
-                 plural(simulated, "simulated result"));
+                 counted(simulated, "simulated result"));
   }
   std::array<size_t, 3> counts{};
   for (const StoredResult& result : scan.results) ++counts[static_cast<size_t>(result.status)];
-  std::string line = plural(scan.results.size(), "result") + ": " + std::to_string(counts[0]) +
+  std::string line = counted(scan.results.size(), "result") + ": " + std::to_string(counts[0]) +
                      " valid, " + std::to_string(counts[1]) + " invalid, " +
                      std::to_string(counts[2]) + " failed";
   if (found > scan.results.size() + simulated) line += " (of " + std::to_string(found) + ")";
-  if (!scan.skipped.empty()) line += "; " + plural(scan.skipped.size(), "file") + " skipped";
+  if (!scan.skipped.empty()) line += "; " + counted(scan.skipped.size(), "file") + " skipped";
   spdlog::info("{}: {}", directory, line);
   return scan;
 }
@@ -246,7 +243,7 @@ void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& si
                     [](const StoredResult& result) { return result.status == Status::kFailed; }));
   if (failed > 0 && !arguments.wide) {
     spdlog::info("{} without a row, as in ado; --wide shows them",
-                 plural(failed, "failed measurement"));
+                 counted(failed, "failed measurement"));
   }
   write_table(ado_table(scan, layout), arguments.format, sink);
 }
@@ -291,8 +288,9 @@ void write_comparison(const StoreScan& scan, const ReportArguments& arguments, S
   } else if (!comparison.apart.empty()) {
     spdlog::info("compared are configurations that are alike but for that");
   }
-  spdlog::info("{} in both, {} only in {}, {} only in {}", plural(comparison.both, "configuration"),
-               comparison.only_here, arguments.directory, comparison.only_other, arguments.compare);
+  spdlog::info("{} in both, {} only in {}, {} only in {}",
+               counted(comparison.both, "configuration"), comparison.only_here, arguments.directory,
+               comparison.only_other, arguments.compare);
   if (comparison.judged > 0) {
     spdlog::info(
         "{} of {} differ beyond the noise: {} higher, {} lower in {} (95 % intervals: {:.1f} would "
@@ -337,7 +335,7 @@ void say_where_reasons_are(const StoreScan& scan) {
                     [](const StoredResult& result) { return result.reason.has_value(); }));
   if (without == 0) return;
   spdlog::info("{} not valid; --wide shows why",
-               plural(without, "measurement") + (without == 1 ? " is" : " are"));
+               counted(without, "measurement") + (without == 1 ? " is" : " are"));
 }
 
 void report(const ReportArguments& arguments) {

@@ -10,6 +10,7 @@
 
 #include "cli/log_format.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/shared_file.h"
 
 namespace sftbench {
@@ -62,13 +63,12 @@ void RunLog::line(const std::string& kind, const std::string& text) const {
 }
 
 void StepLog::on_train_begin(const TrainBegin& begin) {
-  log_.line(
-      "begin",
-      fmt::format("{} steps, {} parameters ({} trained), {}, padding {}, tokenizer {}, weights "
-                  "in {:.2f} s, tokens in {:.2f} s",
-                  begin.total_steps, begin.parameters_total, begin.parameters_trainable,
-                  begin.compute_dtype, begin.padding, begin.tokenizer, begin.weights_seconds,
-                  begin.tokenize_seconds));
+  log_.line("begin",
+            fmt::format("{}, {} parameters ({} trained), {}, padding {}, tokenizer {}, weights "
+                        "in {:.2f} s, tokens in {:.2f} s",
+                        counted(begin.total_steps, "step"), begin.parameters_total,
+                        begin.parameters_trainable, begin.compute_dtype, begin.padding,
+                        begin.tokenizer, begin.weights_seconds, begin.tokenize_seconds));
   if (!begin.resumed_from.empty()) {
     spdlog::info("resumed from {}, after step {}", begin.resumed_from, begin.resumed_step);
   }
@@ -84,12 +84,13 @@ void StepLog::on_step_end(const StepEvent& event, TrainControl&) {
 }
 
 void StepLog::on_evaluation(const EvaluationEvent& event) {
-  spdlog::info("evaluation after step {}: loss {:.6f}, perplexity {:.4f}, {} entries in {:.2f} s",
-               event.step, event.loss, std::exp(event.token_loss), event.entries, event.seconds);
+  spdlog::info("evaluation after step {}: loss {:.6f}, perplexity {:.4f}, {} in {:.2f} s",
+               event.step, event.loss, std::exp(event.token_loss),
+               counted(event.entries, "entry", "entries"), event.seconds);
 }
 
 void StepLog::on_train_end(const TrainEnd& end) {
-  log_.line("end", fmt::format("{} steps", end.steps));
+  log_.line("end", counted(end.steps, "step"));
   for (size_t i = 0; i < end.generated.size(); ++i) {
     const GeneratedText& text = end.generated[i];
     spdlog::info("text {} of {}: {}", i + 1, end.generated.size(), json_text(text.prompt));

@@ -1,4 +1,5 @@
 #include "cli/run_view.h"
+#include "sftbench/base/quantity_text.h"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ RunView::RunView(const TrainingJob& job, const Backend& backend, const std::file
 void RunView::begin() {
   spdlog::info("measuring {} with {}", job_.entity_id, job_.experiment_id);
   if (!progress_) return;
-  progress_->phase(starts_ranks_ ? "starting " + std::to_string(job_.device.ranks) + " ranks"
+  progress_->phase(starts_ranks_ ? "starting " + counted(job_.device.ranks, "rank")
                                  : "starting the engine");
 }
 

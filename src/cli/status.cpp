@@ -17,6 +17,7 @@
 #include "cli/status_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/results/scan.h"
 
@@ -45,15 +46,14 @@ const Space& countable(const Space& space) {
   const int64_t entities = space.entity_count();
   const auto experiments = static_cast<int64_t>(space.experiments.size());
   if (entities <= kMostNamedCells / std::max<int64_t>(1, experiments)) return space;
-  throw InputError(
-      {{space.origin,
-        0,
-        "entitySpace",
-        "has " + std::to_string(entities) + " entities under " + std::to_string(experiments) +
-            " experiment" + (experiments == 1 ? "" : "s"),
-        "at most " + std::to_string(kMostNamedCells) +
-            " cells: --set narrows it, and without SPACE all results in DIR count",
-        {}}});
+  throw InputError({{space.origin,
+                     0,
+                     "entitySpace",
+                     "has " + counted(entities, "entity", "entities") + " under " +
+                         counted(experiments, "experiment"),
+                     "at most " + std::to_string(kMostNamedCells) +
+                         " cells: --set narrows it, and without SPACE all results in DIR count",
+                     {}}});
 }
 
 // A space and the names of its cells, which look at it.

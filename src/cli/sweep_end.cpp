@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cli/progress.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/interrupt.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr const char* kGoesOn = "the same command goes on from there";
 
 std::string cells_text(int64_t cells) {
-  return std::to_string(cells) + (cells == 1 ? " cell" : " cells");
+  return counted(cells, "cell");
 }
 
 bool cells_remain(SweepEnd end, const Sweep& sweep, const SweepOptions& options) {

@@ -17,6 +17,7 @@
 #include "cli/worker_options.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
 #include "sftbench/catalog/catalog.h"
@@ -86,7 +87,7 @@ class CellList {
     if (options_.cpu_ranks % cpu_nodes != 0)
       refuse("--ranks",
              std::to_string(options_.cpu_ranks) + " cannot be divided among " +
-                 std::to_string(cpu_nodes) + " nodes (--nodes)",
+                 counted(cpu_nodes, "node") + " (--nodes)",
              "as many on each");
   }
 

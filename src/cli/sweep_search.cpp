@@ -7,6 +7,7 @@
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/results/store.h"
 #include "sftbench/results/table.h"
@@ -141,10 +142,10 @@ void SearchChooser::tell(const Cell& cell, const Outcome& outcome) {
 
 void SearchChooser::say_how_it_went() const {
   if (!best_) {
-    spdlog::info("searched {} cells, none of which is valid", told_);
+    spdlog::info("searched {}, none of them valid", counted(told_, "cell"));
   } else {
-    spdlog::info("searched {} cells, {} of them valid: the {} {} is {}, of {}", told_, valid_,
-                 plan_.maximize ? "highest" : "lowest", plan_.metric, cell_text(*best_),
+    spdlog::info("searched {}, {} of them valid: the {} {} is {}, of {}", counted(told_, "cell"),
+                 valid_, plan_.maximize ? "highest" : "lowest", plan_.metric, cell_text(*best_),
                  best_label_);
   }
 }

@@ -12,6 +12,7 @@
 
 #include "cli/progress.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/measure/measured_properties.h"
@@ -185,8 +186,7 @@ SweepView::SweepView(std::ostream& out, bool live, Label label, std::string clai
 
 void SweepView::on_begin(const SweepState& state) {
   state_ = &state;
-  say("sweep of " + std::to_string(state.cells_at_most) +
-      (state.cells_at_most == 1 ? " cell" : " cells") +
+  say("sweep of " + counted(state.cells_at_most, "cell") +
       (claims_.empty() ? "" : ", claimed by " + claims_));
 }
 

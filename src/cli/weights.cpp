@@ -17,6 +17,7 @@
 #include "cli/progress.h"
 #include "cli/record.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/checkpoint/merge_adapter.h"
@@ -184,9 +185,9 @@ int merge_weights(const MergeArguments& arguments, const CommonOptions& common) 
       {arguments.adapter, base, arguments.output, arguments.threads,
        [&view](const MergeProgress& p) { view.show("merged", p.done_bytes, p.total_bytes); }});
   view.finish();
-  const std::string own = merged.replaced == 0 ? std::string()
-                                               : ", " + std::to_string(merged.replaced) +
-                                                     " tensors of the adapter's own";
+  const std::string own = merged.replaced == 0
+                              ? std::string()
+                              : ", " + counted(merged.replaced, "tensor") + " of the adapter's own";
   spdlog::info("wrote {}: {} tensors, {}; {} linears of {} adapted{}; beside them {}",
                arguments.output, merged.tensors, bytes_text(static_cast<double>(merged.size_bytes)),
                merged.adapted, base.string(), own, join(merged.copied));

@@ -15,8 +15,8 @@ std::string load_text(const LoadEvent& load) {
     text += ", weights " + std::to_string(percent) + " % of " + bytes_text(total);
   }
   if (load.entries_total > 0) {
-    text += ", " + std::to_string(load.entries) + " of " + std::to_string(load.entries_total) +
-            " entries tokenized";
+    text += ", " + std::to_string(load.entries) + " of " +
+            counted(load.entries_total, "entry", "entries") + " tokenized";
   }
   return text;
 }

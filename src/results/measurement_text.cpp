@@ -38,10 +38,6 @@ bool uses_gpus(const Measurement& m) {
   return !count.is_number() || count.get<double>() > 0;
 }
 
-std::string plural(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 // "297 tokens/s, 3.44 s per step (median of 5 steps)".
 std::string speed(const Measurement& m) {
   const Json rate = at(m.measured, "/train_tokens_per_second");
@@ -61,7 +57,7 @@ std::string speed(const Measurement& m) {
   }
   if (seconds.empty()) return text;
   return text + ", " + figure("%.3g", *typical_value(seconds).as_number()) +
-         " s per step (median of " + plural(seconds.size(), "step") + ")";
+         " s per step (median of " + counted(seconds.size(), "step") + ")";
 }
 
 // "the rate is known within 0.8 %: 12 steps of 200 were measured".
@@ -69,7 +65,7 @@ std::string stopped(const Measurement& m) {
   const Json known = at(m.extra, "/stopped_when_known");
   if (!known.is_object()) return {};
   return "the rate is known within " + figure("%.2g", known.at("within_percent").get<double>()) +
-         " %: " + plural(known.at("steps").get<size_t>(), "step") + " of " +
+         " %: " + counted(known.at("steps").get<size_t>(), "step") + " of " +
          std::to_string(known.at("planned_steps").get<int64_t>()) + " were measured";
 }
 
@@ -167,9 +163,9 @@ std::vector<std::string> data_warnings(const Measurement& m) {
   std::vector<std::string> warnings;
   if (const int64_t tokens = count("cut_tokens"); tokens > 0) {
     warnings.push_back("model_max_length leaves out " + std::to_string(tokens) + " of " +
-                       std::to_string(count("tokens")) + " tokens, of " +
+                       counted(count("tokens"), "token") + ", of " +
                        std::to_string(count("cut_entries")) + " of " +
-                       std::to_string(count("entries")) + " entries");
+                       counted(count("entries"), "entry", "entries"));
   }
   if (const int64_t entries = count("entries_without_loss"); entries > 0)
     warnings.push_back("entries that bear no loss: " + std::to_string(entries));

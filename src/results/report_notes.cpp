@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
 namespace {
-
-std::string counted(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 void note_missing_checksums(const std::vector<const StoreScan*>& scans,
                             std::vector<std::string>& notes) {

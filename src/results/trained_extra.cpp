@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/rank_metrics.h"
 
 namespace sftbench {
@@ -61,7 +62,7 @@ Json data_json(const RunRecord& record) {
 std::string steps_without_loss_note(const Json& data) {
   const int64_t steps = data["steps_without_loss"].get<int64_t>();
   if (steps == 0) return {};
-  return std::to_string(steps) + (steps == 1 ? " step has" : " steps have") +
+  return counted(steps, "step has", "steps have") +
          " no position that bears loss: the loss and the gradients are 0";
 }
 

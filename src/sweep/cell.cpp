@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/launch/devices.h"
 #include "sftbench/space/validity.h"
 
@@ -54,16 +55,16 @@ void CellPlanner::look_for_devices(CellPlan& plan) const {
     return;
   }
   if (plan.job.device.nodes <= context_.nodes || !demand(plan.job).computes) return;
-  plan.elsewhere = "number_nodes asks for " + std::to_string(plan.job.device.nodes) +
-                   " nodes, and this worker has " + std::to_string(context_.nodes);
+  plan.elsewhere = "number_nodes asks for " + counted(plan.job.device.nodes, "node") +
+                   ", and this worker has " + std::to_string(context_.nodes);
 }
 
 void CellPlanner::refuse_what_does_not_fit(const TrainingJob& job) const {
   if (context_.machine.fits(demand(job))) return;
   check_devices(job, context_.nvml, context_.no_nvml, context_.catalog.gpus);
   throw RunError(ReasonCode::kUnsupported, "its ranks and threads need more than the " +
-                                               std::to_string(context_.machine.cores()) +
-                                               " cores that this process may use");
+                                               counted(context_.machine.cores(), "core") +
+                                               " that this process may use");
 }
 
 int64_t CellPlanner::cells(int64_t entities) const {

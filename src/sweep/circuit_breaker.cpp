@@ -1,4 +1,5 @@
 #include "sweep/circuit_breaker.h"
+#include "sftbench/base/quantity_text.h"
 
 #include <array>
 #include <cstdio>
@@ -19,7 +20,7 @@ void CircuitBreaker::ended(const Measurement& measurement, double seconds) {
 std::string CircuitBreaker::message() const {
   std::array<char, 32> quick{};
   std::snprintf(quick.data(), quick.size(), "%g s", quick_s_);
-  return std::to_string(in_a_row_) + " measurements in a row failed, each within " + quick.data() +
+  return counted(in_a_row_, "measurement") + " in a row failed, each within " + quick.data() +
          ", so this machine is suspected and not the space (the last one: " + last_reason_ + ")";
 }
 

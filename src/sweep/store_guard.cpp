@@ -7,6 +7,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/folder_names.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -69,8 +70,7 @@ std::optional<std::string> StoreGuard::take_back_what_is_gone(SweepState& state)
     }
   }
   if (gone == 0) return std::nullopt;
-  return std::to_string(gone) +
-         (gone == 1 ? " result that was settled is gone" : " results that were settled are gone");
+  return counted(gone, "result that was settled is gone", "results that were settled are gone");
 }
 
 }  // namespace sftbench

@@ -13,5 +13,13 @@ TEST(QuantityTextTest, ShortFiguresKeepThreeDigitsOfWhatIsSmall) {
   EXPECT_DOUBLE_EQ(short_figure(0), 0);
 }
 
+TEST(QuantityTextTest, OneIsCountedInTheSingular) {
+  EXPECT_EQ(counted(1, "row"), "1 row");
+  EXPECT_EQ(counted(0, "row"), "0 rows");
+  EXPECT_EQ(counted(2, "row"), "2 rows");
+  EXPECT_EQ(counted(1, "entry", "entries"), "1 entry");
+  EXPECT_EQ(counted(3, "entry", "entries"), "3 entries");
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

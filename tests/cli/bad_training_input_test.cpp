@@ -361,7 +361,7 @@ TEST_F(BadTrainingInputTest, ADatasetWithoutResponses) {
   EXPECT_EQ(
       failure("DATA"),
       dataset() +
-          ": none of the 1 entries that this run uses has a position that bears loss: the "
+          ": none of the 1 entry that this run uses has a position that bears loss: the "
           "response template \"\\n### Response:\" is in none of them; expected it in front of "
           "each entry's response, or response_template None, under which all of an entry "
           "bears loss");

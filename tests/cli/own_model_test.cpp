@@ -166,7 +166,7 @@ TEST_F(OwnModelTest, AFirstEntryThatCannotBeTrainedOnIsRefusedBeforeAnythingStar
   EXPECT_THAT(mistake({"--data", "ids.jsonl"}),
               HasSubstr("ids.jsonl:1: input_ids: position 1 is 99999; expected a list of ids"));
   EXPECT_THAT(mistake({"--data", "labels.jsonl"}),
-              HasSubstr("labels.jsonl:1: labels: has 1 labels for 2 input_ids"));
+              HasSubstr("labels.jsonl:1: labels: has 1 label for 2 input_ids"));
   EXPECT_THAT(mistake({"--data", "tokens.jsonl", "--eval-data", "ids.jsonl"}),
               HasSubstr("ids.jsonl:1: input_ids: position 1 is 99999; expected a list of ids"));
   EXPECT_THAT(mistake({"--data", "chats.jsonl", "--chat-template",

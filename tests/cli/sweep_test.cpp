@@ -657,7 +657,7 @@ TEST_F(RealSweepTest, BadOptionsAreNamedBeforeAnythingIsMeasured) {
               HasSubstr("--jobs: found 'many'; expected a number of measurements"));
   EXPECT_THAT(error({"--jobs", "0"}), HasSubstr("--jobs: found '0'"));
   EXPECT_THAT(error({"--threads", "60000"}),
-              HasSubstr("--threads: found 60000 for each of 1 ranks"));
+              HasSubstr("--threads: found 60000 for each of 1 rank"));
   EXPECT_THAT(error({"--repeats", "0"}), HasSubstr("--repeats"));
   EXPECT_THAT(error({"--host-memory", "much"}), HasSubstr("--host-memory"));
   EXPECT_THAT(error({"--operation", "absent.yaml"}), HasSubstr("absent.yaml"));

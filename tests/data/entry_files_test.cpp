@@ -67,7 +67,7 @@ TEST_F(EntryFiles, RowsOfTsvHaveTabsBetweenFieldsAndNamesOfLines) {
   const Entries entries = open_entries(path);
   EXPECT_EQ(entries.line_number(1), 4);
   EXPECT_THAT(problem_of(file("long.csv", "a,b\n1,2\n1,2,3\n")),
-              HasSubstr("long.csv:3: the row has 3 fields, and there are 2 columns"));
+              HasSubstr("long.csv:3: the row has 3 fields, and the header has 2 columns"));
   EXPECT_THAT(problem_of(file("open.csv", "a,b\n1,\"2\n")),
               HasSubstr("open.csv:2: a quote has no end"));
   EXPECT_THAT(problem_of(file("twice.csv", "a,a\n1,2\n")),

@@ -73,8 +73,8 @@ TEST(ActivatedLora, SaysOnWhichEntriesAdaptersDoNotAct) {
     return from_peft(peft_job(invocation)).begin.warnings;
   };
   EXPECT_THAT(warnings(kOfMost),
-              Contains("1 entries lack the tokens of alora_invocation_string within "
-                       "model_max_length: adapters do not act on them"));
+              Contains("1 entry lacks the tokens of alora_invocation_string within "
+                       "model_max_length: adapters do not act there"));
   EXPECT_THAT(warnings(kOfNone),
               Contains("no entry has the tokens of alora_invocation_string within "
                        "model_max_length: adapters act nowhere and stay as they are"));

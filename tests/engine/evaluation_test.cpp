@@ -313,7 +313,7 @@ TEST(Evaluation, WithoutAnyLossEndsBeforeTraining) {
   write_file_atomic(folder / "none.jsonl", "{\"output\": \"no response here\"}\n");
   TrainingJob job = evaluated(without_checkpoints(saving_job("")));
   job.evaluation.path = folder / "none.jsonl";
-  EXPECT_THAT(problem_of(job, ReasonCode::kData), HasSubstr("none.jsonl: none of the 1 entries"));
+  EXPECT_THAT(problem_of(job, ReasonCode::kData), HasSubstr("none.jsonl: none of the 1 entry"));
   job.evaluation.path.clear();
   job.evaluation.split = 0.99;
   EXPECT_THAT(problem_of(job, ReasonCode::kData),

@@ -501,7 +501,7 @@ TEST(CostModelTest, WhatIsNotKnownIsRefusedByName) {
     }
     return {};
   };
-  EXPECT_THAT(message(llama("HYBRID_SHARD", 8)), HasSubstr("8 ranks on 1 nodes are not several"));
+  EXPECT_THAT(message(llama("HYBRID_SHARD", 8)), HasSubstr("8 ranks on 1 node are not several"));
   TrainingJob job = llama("DDP", 2);
   job.parallel.expert_ranks = 2;
   EXPECT_THAT(message(job), HasSubstr("fast_moe 2: the cost of experts on several ranks is not"));

@@ -8,6 +8,7 @@
 #include "advise/csv_file.h"
 #include "advise/foreign_row.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -291,7 +292,7 @@ class Importer {
 
   Evidence evidence(const CsvRow& row) {
     if (row.cells.size() > file_.header.size()) {
-      throw Misfit{"has " + std::to_string(row.cells.size()) + " cells, and the header " +
+      throw Misfit{"has " + counted(std::ssize(row.cells), "cell") + ", and the header " +
                    std::to_string(file_.header.size())};
     }
     const Cell cell = [&](const std::string& column) {

@@ -6,6 +6,7 @@
 #include "advise/fit_probe.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/host_info.h"
 
 namespace sftbench {
@@ -102,8 +103,8 @@ std::optional<ProbedMachine> ProbedMachine::read(const std::filesystem::path& fi
   if (probe.value("cpu", std::string()) == host.cpu && probe.value("cores", 0) == host.cores)
     return ProbedMachine(std::move(probe));
   problem = file.string() + " is of another machine (" + probe.value("cpu", std::string("?")) +
-            ", " + std::to_string(probe.value("cores", 0)) +
-            " cores): sftbench doctor --probe measures this one";
+            ", " + counted(probe.value("cores", 0), "core") +
+            "): sftbench doctor --probe measures this one";
   return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/variants/tuning_method.h"
 
@@ -283,11 +284,10 @@ ResidualTable::Distance ResidualTable::distance(Figure figure, const PredictedCa
   const bool of_time = figure == Figure::kTime;
   const double of_length = doublings_beyond(at.length, group.lengths);
   distance.add((of_time ? kFarLength : kDoubling) * of_length,
-               "rows of " + std::to_string(at.length) + " tokens, where " +
-                   range_text(group.lengths) + " were measured");
+               "rows of " + counted(at.length, "token") + ", where " + range_text(group.lengths) +
+                   " were measured");
   if (!of_time) {
-    distance.add(kDoubling * doublings_beyond(at.ranks, group.ranks),
-                 std::to_string(at.ranks) + " ranks");
+    distance.add(kDoubling * doublings_beyond(at.ranks, group.ranks), counted(at.ranks, "rank"));
     if (!group.methods.contains(at.method)) distance.add(kOtherKind, at.method);
     if (!group.checkpointing.contains(at.checkpointing))
       distance.add(kOtherKind,
@@ -296,7 +296,7 @@ ResidualTable::Distance ResidualTable::distance(Figure figure, const PredictedCa
     return distance;
   }
   if (at.nodes > 1 && !group.several_nodes)
-    distance.add(kFarNodes, std::to_string(at.nodes) + " nodes, where one was measured");
+    distance.add(kFarNodes, counted(at.nodes, "node") + ", where one was measured");
   if (group.other_method && at.method == name_of(TuningMethod::kGptqLora))
     distance.add(kFarFourBits, "4-bit weights, of which few rows were measured");
   if (at.float8) distance.add(kFarFloat8, "float8, which was never measured");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -76,8 +77,7 @@ double doublings(int64_t size) {
 }
 
 std::string count_of(size_t measurements) {
-  return std::to_string(measurements) + (measurements == 1 ? " own measurement on this machine"
-                                                           : " own measurements on this machine");
+  return counted(static_cast<int64_t>(measurements), "own measurement") + " on this machine";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/plan/known_model.h"
 #include "sftbench/variants/optimizer.h"
 
@@ -56,8 +57,8 @@ RankLayout layout_of(const TrainingJob& job) {
         throw RunError(ReasonCode::kUnsupported,
                        std::string(strategy.name) +
                            " shards inside a node and replicates over nodes: " +
-                           std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
-                           " nodes are not several ranks on each of several nodes");
+                           counted(ranks, "rank") + " on " + counted(nodes, "node") +
+                           " are not several ranks on each of several nodes");
       }
       layout.shards = {"shards", ranks / nodes, 1};
       layout.replicas = {"replicas", nodes, nodes};

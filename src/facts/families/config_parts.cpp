@@ -1,4 +1,5 @@
 #include "families/config_parts.h"
+#include "sftbench/base/quantity_text.h"
 
 #include <cmath>
 #include <string>
@@ -96,7 +97,7 @@ void read_layer_windows(ConfigFields& fields, ModelConfig& config) {
 void read_layer_types(ConfigFields& fields, const Json& types, ModelConfig& config) {
   if (!types.is_array() || static_cast<int64_t>(types.size()) != config.num_hidden_layers) {
     fields.add("layer_types", "found " + shown(types),
-               "a list of " + std::to_string(config.num_hidden_layers) + " types");
+               "a list of " + counted(config.num_hidden_layers, "type"));
     return;
   }
   for (const Json& type : types) {

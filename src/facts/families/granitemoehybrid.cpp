@@ -7,6 +7,7 @@
 #include "families/config_parts.h"
 #include "families/llama.h"
 #include "families/shape_parts.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -23,8 +24,7 @@ void read_mixers(ConfigFields& fields, ModelConfig& config) {
     return;
   }
   if (!types->is_array() || types->size() != layers) {
-    fields.add("layer_types", "found " + shown(*types),
-               "a list of " + std::to_string(layers) + " types");
+    fields.add("layer_types", "found " + shown(*types), "a list of " + counted(layers, "type"));
     return;
   }
   for (const Json& type : *types) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "families/config_fields.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -72,7 +73,7 @@ std::vector<double> read_factors(ConfigFields& fields, const std::string& key, i
   const bool whole = list != nullptr && list->size() == factors.size();
   if (!whole || static_cast<int64_t>(factors.size()) != pairs) {
     fields.add(key, list == nullptr ? "missing" : "found " + shown(*list),
-               "a list of " + std::to_string(pairs) + " numbers above 0, one for each pair");
+               "a list of " + counted(pairs, "number") + " above 0, one for each pair");
   }
   return factors;
 }

@@ -2,6 +2,7 @@
 // no positions, and those may have a window.
 #include "families/config_parts.h"
 #include "families/llama.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -23,7 +24,7 @@ void read_smollm3_positions(ConfigFields& fields, ModelConfig& config) {
   }
   if (unrotated.size() != layers) {
     fields.add("no_rope_layers", "found " + shown(*list),
-               "a list of at least " + std::to_string(layers) + " numbers, each 0 or 1");
+               "a list of at least " + counted(layers, "number") + ", each 0 or 1");
     unrotated.assign(layers, false);
   }
 }

@@ -9,6 +9,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/kept_digest.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/weights_digest.h"
 
@@ -75,7 +76,7 @@ WeightMap read_index(const fs::path& path) {
 Diagnostic absent_shard(const fs::path& path, size_t tensors) {
   return finding(path, {},
                  std::string("no such file, although ") + kIndexFile + " places " +
-                     std::to_string(tensors) + (tensors == 1 ? " tensor" : " tensors") + " in it",
+                     counted(static_cast<int64_t>(tensors), "tensor") + " in it",
                  "every shard of the index; fetch the model again");
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/data/word_stream.h"
 
 namespace sftbench {
@@ -107,8 +108,8 @@ bool CsvRows::next(std::string& json, int& line) {
   } while (fields.size() == 1 && fields.front().empty());
   if (fields.size() > columns_.size()) {
     fail(line,
-         "the row has " + std::to_string(fields.size()) + " fields, and there are " +
-             std::to_string(columns_.size()) + " columns",
+         "the row has " + counted(std::ssize(fields), "field") + ", and the header has " +
+             counted(std::ssize(columns_), "column"),
          "as many, and quotes around a field with a separator in it");
   }
   json = "{";

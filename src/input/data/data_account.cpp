@@ -1,4 +1,5 @@
 #include "sftbench/data/data_account.h"
+#include "sftbench/base/quantity_text.h"
 
 #include <cmath>
 
@@ -8,7 +9,7 @@ namespace {
 constexpr size_t kMostNamed = 20;
 
 std::string entries_text(int64_t count) {
-  return std::to_string(count) + (count == 1 ? " entry" : " entries");
+  return counted(count, "entry", "entries");
 }
 
 std::string percent_of(int64_t part, int64_t whole) {
@@ -47,7 +48,7 @@ std::vector<std::string> warnings_about(const DataAccount& account, bool seeks_r
         entries_text(account.cut_entries) + " of " + std::to_string(account.entries) +
         (account.cut_entries == 1 ? " is" : " are") +
         " cut at model_max_length, which leaves out " + std::to_string(account.cut_tokens) +
-        " of " + std::to_string(account.tokens) + " tokens (" +
+        " of " + counted(account.tokens, "token") + " (" +
         percent_of(account.cut_tokens, account.tokens) + ")");
   }
   const int64_t without = account.without_loss - account.without_loss_by_cut;
@@ -62,11 +63,11 @@ std::vector<std::string> warnings_about(const DataAccount& account, bool seeks_r
                        " no loss: what bears it stands behind model_max_length");
   }
   if (account.doubtful_entries > 0) {
-    warnings.push_back(
-        "in " + entries_text(account.doubtful_entries) + ", " +
-        std::to_string(account.doubtful_tokens) +
-        " tokens that bear loss are doubtful: the chat template renders beginnings of these "
-        "conversations otherwise, and masks are those of fms-hf-tuning");
+    warnings.push_back("in " + entries_text(account.doubtful_entries) + ", " +
+                       counted(account.doubtful_tokens, "token that bears loss is doubtful",
+                               "tokens that bear loss are doubtful") +
+                       ": the chat template renders beginnings of these "
+                       "conversations otherwise, and masks are those of fms-hf-tuning");
   }
   return warnings;
 }

@@ -13,6 +13,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/data/invocation.h"
 
@@ -242,7 +243,7 @@ bool TextDataset::read_ids(const Json& object, Encoding& encoding, Diagnostic& e
     if (entry.labels.size() != ids.size()) {
       error = {};
       error.key = "labels";
-      error.message = "has " + std::to_string(entry.labels.size()) + " labels for " +
+      error.message = "has " + counted(std::ssize(entry.labels), "label") + " for " +
                       std::to_string(ids.size()) + " input_ids";
       error.expected = "as many";
       return false;

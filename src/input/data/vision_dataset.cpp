@@ -10,16 +10,13 @@
 #include "data/encode_threads.h"
 #include "data/entry_errors.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
 
 // Rows whose texts are held at a time.
 constexpr size_t kRowsAtATime = 256;
-
-std::string plural(int64_t count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 }  // namespace
 
@@ -101,8 +98,8 @@ void VisionDataset::encode_row(const Row& row, const Tokenizer& tokenizer, int64
   std::vector<int32_t> ids = tokenizer.encode(text, true);
   const auto places = std::count(ids.begin(), ids.end(), image_id_);
   if (places != static_cast<int64_t>(pictures.size())) {
-    throw InputError("its text has " + plural(places, "placeholder") + " " + kImagePlaceholder +
-                     ", and it has " + plural(static_cast<int64_t>(pictures.size()), "image") +
+    throw InputError("its text has " + counted(places, "placeholder") + " " + kImagePlaceholder +
+                     ", and it has " + counted(static_cast<int64_t>(pictures.size()), "image") +
                      "; expected one for each");
   }
   ids = expanded(ids, pictures);

@@ -11,6 +11,7 @@
 #include "ranks/rendezvous.h"
 #include "ranks/tcp_socket.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -114,10 +115,10 @@ class Host {
                                                  ", and rank 0 is sftbench " + version_of(place_)});
     }
     if (hello.world_size != place_.world_size) {
-      return end_for_all(stranger,
-                         {ReasonCode::kNccl,
-                          who + " was started as one of " + std::to_string(hello.world_size) +
-                              " ranks, and rank 0 as one of " + std::to_string(place_.world_size)});
+      return end_for_all(
+          stranger,
+          {ReasonCode::kNccl, who + " was started as one of " + counted(hello.world_size, "rank") +
+                                  ", and rank 0 as one of " + std::to_string(place_.world_size)});
     }
     if (hello.info.rank < 1 || hello.info.rank >= place_.world_size) {
       return end_for_all(stranger,

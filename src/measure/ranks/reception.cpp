@@ -8,6 +8,7 @@
 
 #include "ranks/tcp_socket.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -91,8 +92,8 @@ std::optional<Message> Reception::hear(Stranger& stranger, bool& open) {
 
 std::string Reception::turned_away() const {
   if (unproved_ == 0) return {};
-  return std::to_string(unproved_) + (unproved_ == 1 ? " connection" : " connections") +
-         " without this job's secret, the last from " + last_unproved_;
+  return counted(unproved_, "connection") + " without this job's secret, the last from " +
+         last_unproved_;
 }
 
 }  // namespace sftbench

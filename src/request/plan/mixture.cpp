@@ -6,6 +6,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/space_mixtures.h"
 
@@ -114,8 +115,9 @@ void check_shares(const Json& sets) {
   }
   if (shared == 0) return;
   if (shared < all) {
-    refuse_mixture("sampling: " + std::to_string(shared) + " of " + std::to_string(all) +
-                   " sets have a share; expected one for each set, or none");
+    refuse_mixture("sampling: " + std::to_string(shared) + " of " +
+                   counted(all, "set has", "sets have") +
+                   " a share; expected one for each set, or none");
   }
   if (std::abs(sum - 1) > 1e-8) {
     const double shown = std::round(sum * 1e9) / 1e9;  // 0.7 and 0.6 add up to 1.3

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/space/operation.h"
 #include "space/shuffle.h"
@@ -63,7 +64,7 @@ Walk::Walk(const Space& space, const Operation& operation, uint64_t seed, Lookup
       limit_(operation.number_entities.value_or(space.entity_count())) {
   const std::vector<std::string> names = dimension_names(space);
   if (limit_ > space.entity_count()) {
-    fail(operation, "numberEntities", "asks for " + std::to_string(limit_) + " entities",
+    fail(operation, "numberEntities", "asks for " + counted(limit_, "entity", "entities"),
          "at most " + std::to_string(space.entity_count()) + ", the size of the space");
   }
   if (is_grouped(order_)) {

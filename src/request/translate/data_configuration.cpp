@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
@@ -313,7 +314,7 @@ void check_shares(const std::vector<SetShare>& shares, const YamlNode& list,
     if (share) continue;
     return diagnostics.error(line, place,
                              "has no sampling, and " + std::to_string(said) + " of " +
-                                 std::to_string(shares.size()) + " sets have one",
+                                 counted(std::ssize(shares), "set has one", "sets have one"),
                              "a share for each set, or none");
   }
   if (std::abs(sum - 1) <= 1e-8) return;

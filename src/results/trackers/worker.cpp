@@ -7,6 +7,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -183,14 +184,14 @@ std::string Trackers::Worker::wait_for_end() {
             std::string("it did not end in time, and what it lacks is not known");
   } else if (state_->lost > 0) {
     text += (text.empty() ? "tracker " + state_->name + ": " : "; ") +
-            std::to_string(state_->lost) + " of " + std::to_string(state_->given) +
-            " values were not written";
+            std::to_string(state_->lost) + " of " +
+            counted(state_->given, "value was", "values were") + " not written";
   } else if (!state_->failed) {
     text.clear();  // it passed, and all is there
   }
   if (state_->overflow > 0) {
     text += (text.empty() ? "tracker " + state_->name + ": " : "; ") +
-            std::to_string(state_->overflow) + " events were dropped, as it was too slow";
+            counted(state_->overflow, "event was", "events were") + " dropped, as it was too slow";
   }
   const bool told = !state_->problem.empty();
   lock.unlock();

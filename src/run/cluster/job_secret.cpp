@@ -10,6 +10,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/owned_fd.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
@@ -31,8 +32,7 @@ std::string text(const Environment& environment, const char* name) {
 
 void require_length(const std::string& file, const char* variable, const std::string& secret) {
   if (secret.size() >= kLeastCharacters && secret.size() <= kMostCharacters) return;
-  refuse(file, variable, "a secret of " + std::to_string(secret.size()) + " characters",
-         kHowToMakeOne);
+  refuse(file, variable, "a secret of " + counted(std::ssize(secret), "character"), kHowToMakeOne);
 }
 
 // Of the file that is open: its name may lead elsewhere in the next moment.

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/available_memory.h"
 
 namespace sftbench {
@@ -125,7 +126,7 @@ std::string progress_text(const Heartbeat& heartbeat) {
   for (const auto& [rank, step] : heartbeat.steps_by_rank) {
     text += text.empty() ? "rank " : ", rank ";
     text += std::to_string(rank) + " had done " + std::to_string(step) + " of " +
-            std::to_string(heartbeat.total_steps) + " steps";
+            counted(heartbeat.total_steps, "step");
   }
   if (!heartbeat.whereabouts.empty()) text += "; last seen: " + heartbeat.whereabouts;
   return text;

@@ -9,6 +9,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -96,7 +97,7 @@ void append(std::vector<std::string>& words, const std::vector<std::string>& mor
 }  // namespace
 
 std::string to_string(const DeviceNeed& need) {
-  std::string text = std::to_string(need.nodes) + (need.nodes == 1 ? " node" : " nodes");
+  std::string text = counted(need.nodes, "node");
   if (need.gpus_per_node == 0) {
     text += " without GPUs";
   } else {
@@ -107,7 +108,7 @@ std::string to_string(const DeviceNeed& need) {
 }
 
 std::string cell_count(size_t cells) {
-  return std::to_string(cells) + (cells == 1 ? " cell" : " cells");
+  return counted(static_cast<int64_t>(cells), "cell");
 }
 
 std::vector<WorkerGroup> group_cells(const std::vector<CampaignCell>& cells,

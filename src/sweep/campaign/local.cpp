@@ -15,6 +15,7 @@
 #include "campaign/worker_status.h"
 #include "sftbench/base/command_text.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/shared_file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
@@ -79,8 +80,7 @@ class LocalEngine : public CampaignEngine {
     const fs::path folder = fs::path(plan.output) / "workers";
     fs::create_directories(folder);
     share_machine(plan, folder);
-    out << workers_.size() << (workers_.size() == 1 ? " worker" : " workers") << ", logs in "
-        << folder.string() << std::endl;
+    out << counted(std::ssize(workers_), "worker") << ", logs in " << folder.string() << std::endl;
     for (LocalWorker& worker : workers_) start_one(worker);
     int status = 0;
     while (running() > 0) {

@@ -19,6 +19,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
@@ -70,7 +71,8 @@ class RayEngine : public CampaignEngine {
     take(plan);
     greet();
     package_ = ray_package(files());
-    out << workers_.size() << " jobs on Ray at " << shown_url(settings_.address) << std::endl;
+    out << counted(std::ssize(workers_), "job") << " on Ray at " << shown_url(settings_.address)
+        << std::endl;
     while (!all_ended()) {
       if (!step()) return interrupted_ > 0 ? kInterruptedStatus : kFailedStatus;
       if (interrupted_ > 1) return kInterruptedStatus;
@@ -308,8 +310,8 @@ class RayEngine : public CampaignEngine {
     if (stopping_) return;
     worker.status = kFailedStatus;
     if (worker.restarts == kMostRestarts) {
-      log_.warn(worker.name + " was lost " + std::to_string(worker.restarts + 1) +
-                " times and is given up");
+      log_.warn(worker.name + " was lost " + counted(worker.restarts + 1, "time") +
+                " and is given up");
       return;
     }
     ++worker.restarts;

@@ -7,6 +7,7 @@
 #include "campaign/slurm_script.h"
 #include "campaign/tool.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
@@ -80,10 +81,9 @@ class SlurmEngine : public CampaignEngine {
   // One script that submits all, for bash.
   static void print(const CampaignPlan& plan, const std::vector<Batch>& batches,
                     std::ostream& out) {
-    out << "#!/bin/bash\n# Submits " << batches.size()
-        << (batches.size() == 1 ? " job array" : " job arrays") << ": bash THIS_FILE\nset -e\ncd "
-        << shell_quoted(std::filesystem::current_path().string()) << "\nmkdir -p -- "
-        << shell_quoted(slurm_log_folder(plan)) << "\n";
+    out << "#!/bin/bash\n# Submits " << counted(std::ssize(batches), "job array")
+        << ": bash THIS_FILE\nset -e\ncd " << shell_quoted(std::filesystem::current_path().string())
+        << "\nmkdir -p -- " << shell_quoted(slurm_log_folder(plan)) << "\n";
     // sbatch passes the environment on that it is called in.
     for (const std::string& name : plan.secrets) {
       out << ": \"${" << name << ":?is to be set where the campaign is submitted}\"\n";
@@ -103,8 +103,7 @@ class SlurmEngine : public CampaignEngine {
       if (!sbatch.found || sbatch.status != 0) refuse(sbatch, *batch.group, jobs);
       const std::string job(trimmed(sbatch.out.substr(0, sbatch.out.find(';'))));
       jobs.push_back(job);
-      out << job << "  " << batch.group->name << ": " << batch.count
-          << (batch.count == 1 ? " worker" : " workers") << " for "
+      out << job << "  " << batch.group->name << ": " << counted(batch.count, "worker") << " for "
           << cell_count(batch.group->cells.size()) << "\n";
     }
     log_.info("squeue --me shows them, sftbench status " + shell_quoted(plan.output) +

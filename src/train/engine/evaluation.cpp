@@ -8,6 +8,7 @@
 #include "engine/step_batches.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/data/micro_batch.h"
 
@@ -101,8 +102,9 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
   parameters_.end_evaluation();
   const Sums all = sum_over_ranks(own, world_, reader_.device);
   if (all.tokens == 0) {
-    throw RunError(ReasonCode::kData, "none of the " + std::to_string(std::llround(all.entries)) +
-                                          " entries of the evaluation has a position that bears "
+    throw RunError(ReasonCode::kData, "none of the " +
+                                          counted(std::llround(all.entries), "entry", "entries") +
+                                          " of the evaluation has a position that bears "
                                           "loss within model_max_length");
   }
   if (!std::isfinite(all.loss + all.token_loss)) {

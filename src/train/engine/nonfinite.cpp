@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
@@ -201,10 +202,6 @@ class WatchedLayers : public LayerRunner {
   const ModelNames& names_;
 };
 
-std::string count_of(int64_t count, const char* one, const char* many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
 // "model.norm.weight holds 3 values that are not finite", of the first such parameter.
 std::string blame_parameter(CausalLm& model, const std::string& prefix) {
   const std::string embedding = dotted(model.names().embedding);
@@ -218,7 +215,7 @@ std::string blame_parameter(CausalLm& model, const std::string& prefix) {
     const int64_t bad =
         parameter.tensor->numel() - torch::isfinite(*parameter.tensor).sum().item<int64_t>();
     return parameter.name + " holds " +
-           count_of(bad, "value that is not finite", "values that are not finite");
+           counted(bad, "value that is not finite", "values that are not finite");
   }
   return {};
 }
@@ -308,8 +305,9 @@ RunError nonfinite_gradient(const TrainingRun& run, double norm, int64_t step) {
   }
   return {ReasonCode::kInternal,
           what + "; the first gradient of the backward pass that is not finite is that of " + first,
-          std::to_string(affected) + " of " + std::to_string(with_gradient) +
-              " parameters have a gradient that is not finite"};
+          std::to_string(affected) + " of " +
+              counted(with_gradient, "parameter has", "parameters have") +
+              " a gradient that is not finite"};
 }
 
 }  // namespace sftbench

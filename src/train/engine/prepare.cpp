@@ -15,6 +15,7 @@
 #include "engine/unit_runner.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/plain.h"
 #include "sftbench/optim/offloaded.h"
@@ -68,8 +69,8 @@ void require_rows_divide(const TrainingJob& job) {
   const int64_t among = job.parallel.context_ranks;
   if (among == 1) return;
   if (job.device.ranks % among != 0) {
-    refuse(std::to_string(job.device.ranks) + (job.device.ranks == 1 ? " rank" : " ranks") +
-               " cannot be divided evenly into groups of " + std::to_string(among),
+    refuse(counted(job.device.ranks, "rank") + " cannot be divided evenly into groups of " +
+               std::to_string(among),
            "context_parallel 1 works");
   }
   if (job.tuning == TuningMethod::kPrompt)
@@ -198,9 +199,9 @@ std::vector<std::string> warnings_about(const BatchSource& batches) {
         entries.with == 0
             ? "no entry has the tokens of alora_invocation_string within model_max_length: "
               "adapters act nowhere and stay as they are"
-            : std::to_string(entries.without) +
-                  " entries lack the tokens of alora_invocation_string within model_max_length: "
-                  "adapters do not act on them");
+            : counted(entries.without, "entry lacks", "entries lack") +
+                  " the tokens of alora_invocation_string within model_max_length: adapters do not "
+                  "act there");
   }
   return warnings;
 }
@@ -406,7 +407,7 @@ void require_group_fits(const TrainingJob& job, const RankGroup& group) {
   if (job.device.ranks == group.world_size()) return;
   throw RunError(
       ReasonCode::kUnsupported,
-      "the job is for " + std::to_string(job.device.ranks) + " ranks, and this is " +
+      "the job is for " + counted(job.device.ranks, "rank") + ", and this is " +
           (group.world_size() == 1 ? "one process alone"
                                    : "a group of " + std::to_string(group.world_size())));
 }

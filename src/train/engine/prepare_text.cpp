@@ -7,6 +7,7 @@
 #include "engine/encode_entries.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/packing.h"
@@ -25,8 +26,8 @@ void require_some_loss(const EncodedEntries& dataset, size_t entries, const Data
   }
   const DataAccount account = dataset.account();
   if (static_cast<size_t>(account.without_loss) < entries) return;
-  const std::string none = data.path + ": none of the " + std::to_string(entries) +
-                           " entries that this run uses has a position that bears loss";
+  const std::string none = data.path + ": none of the " + counted(entries, "entry", "entries") +
+                           " that this run uses has a position that bears loss";
   if (account.without_loss_by_cut > 0) {
     throw RunError(ReasonCode::kData,
                    none + ": model_max_length " + std::to_string(data.model_max_length) +
@@ -115,8 +116,8 @@ void TextPreparation::open_sets() {
                                      job_.data.sampling_seed, from.trained);
     if (split.training.empty() && from.trained != 0) {
       throw RunError(ReasonCode::kData, from.source.path + " has " +
-                                            std::to_string(texts.back()->size()) +
-                                            " entries, of which eval_split leaves none to train "
+                                            counted(texts.back()->size(), "entry", "entries") +
+                                            ", of which eval_split leaves none to train "
                                             "on");
     }
     sets_.push_back({std::move(from), texts.back(), std::move(split)});
@@ -127,8 +128,8 @@ void TextPreparation::open_sets() {
   const std::vector<int64_t> left = left_by_sets();
   split_of_all_ = split_entries(std::ssize(left), evaluation.split, job_.data.sampling_seed);
   if (!split_of_all_->training.empty()) return;
-  throw RunError(ReasonCode::kData, "there are " + std::to_string(left.size()) +
-                                        " entries, of which eval_split leaves none to train on");
+  throw RunError(ReasonCode::kData, "there are " + counted(left.size(), "entry", "entries") +
+                                        ", of which eval_split leaves none to train on");
 }
 
 bool TextPreparation::is_plain() const {

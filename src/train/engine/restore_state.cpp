@@ -7,6 +7,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/checkpoint/stored_state.h"
@@ -192,8 +193,7 @@ class StateRestorer : public NumberRestorer {
                               : "was saved in shape " + shape_text(value->shape)) +
             ": optimizers that keep states of whole matrices (adafactor, adalomo, galore) keep "
             "others for parts of them. They resume with parameters cut as they were, under " +
-            layout_.strategy + " on " + std::to_string(layout_.ranks) +
-            (layout_.ranks == 1 ? " rank" : " ranks"));
+            layout_.strategy + " on " + counted(layout_.ranks, "rank"));
   }
 
   StoredState stored_;
@@ -212,8 +212,8 @@ std::vector<std::string> restore_optimizer(const fs::path& folder, const SavedLa
   state.optimizer.visit_state(restorer);
   if (!restorer.rounded()) return {};
   return {"resumed under another layout than " + layout.strategy + " on " +
-          std::to_string(layout.ranks) +
-          " ranks, which saved it: quantized states of the optimizer are in other blocks now, and "
+          counted(layout.ranks, "rank") +
+          ", which saved it: quantized states of the optimizer are in other blocks now, and "
           "were rounded anew"};
 }
 

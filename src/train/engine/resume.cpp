@@ -9,6 +9,7 @@
 #include "engine/restore_state.h"
 #include "engine/schedule_of.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/saved_folder.h"
 
@@ -128,7 +129,7 @@ void require_steps_left(const TrainerState& saved, int64_t total_steps, const Sa
   if (saved.progress.steps < total_steps) return;
   throw RunError(ReasonCode::kUnsupported,
                  "nothing is left to train: " + plan.resume_from + " has done " +
-                     std::to_string(saved.progress.steps) + " steps, and this run has " +
+                     counted(saved.progress.steps, "step") + ", and this run has " +
                      std::to_string(total_steps) +
                      "; a larger max_steps or num_train_epochs goes on from there" + way_out(plan));
 }

@@ -3,6 +3,7 @@
 
 #include "model/context_attention.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 
@@ -24,7 +25,7 @@ torch::Tensor GptBigCode::begin(const torch::Tensor& x_BSH, const TokenRows& row
   const int64_t length = rows.packed.empty() ? row_length : rows.packed.longest;
   if (length > positions_.size(0)) {
     throw RunError(ReasonCode::kUnsupported,
-                   "a row of " + std::to_string(length) + " tokens: the model has learned " +
+                   "a row of " + counted(length, "token") + ": the model has learned " +
                        std::to_string(positions_.size(0)) +
                        " positions (n_positions of config.json); model_max_length " +
                        std::to_string(positions_.size(0)) + " works");

@@ -6,16 +6,13 @@
 #include "parallel/gloo_communicator.h"
 #include "parallel/nccl_communicators.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) {
   throw RunError(ReasonCode::kUnsupported, message);
-}
-
-std::string ranks_text(int64_t count) {
-  return std::to_string(count) + (count == 1 ? " rank" : " ranks");
 }
 
 // Every node has the same number of ranks, and rank r is on the (r / that)-th node.
@@ -36,7 +33,7 @@ MeshShape hybrid_shape(const std::vector<RankInfo>& ranks) {
   const auto [fewest, most] = std::minmax_element(sizes.begin(), sizes.end());
   if (*fewest != *most) {
     refuse("a hybrid strategy needs as many ranks on each node, but one node has " +
-           ranks_text(*fewest) + " and another " + std::to_string(*most) +
+           counted(*fewest, "rank") + " and another " + std::to_string(*most) +
            "; start as many on each, or use FULL_SHARD");
   }
   if (*most == 1) {
@@ -71,11 +68,11 @@ MeshShape shape_of_copies(MeshKind kind, const std::vector<RankInfo>& ranks) {
 void require_division(const std::string& what, int64_t among, int64_t world, int64_t shards) {
   if (world % among != 0) {
     refuse(what + " cannot be divided evenly among groups of " + std::to_string(among) + " of " +
-           ranks_text(world));
+           counted(world, "rank"));
   }
   if (shards % among != 0 && among % shards != 0) {
-    refuse(what + " divided among " + std::to_string(among) +
-           " ranks do not fit a hybrid strategy whose nodes have " + ranks_text(shards) +
+    refuse(what + " divided among " + counted(among, "rank") +
+           " do not fit a hybrid strategy whose nodes have " + counted(shards, "rank") +
            " each: one has to be a multiple of the other; FULL_SHARD works");
   }
 }
