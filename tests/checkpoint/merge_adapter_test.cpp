@@ -261,6 +261,17 @@ TEST_F(MergeRefusal, AdaptersThatWouldBeMergedWrong) {
   }
 }
 
+// The file that such an adapter lacks is named.
+TEST_F(MergeRefusal, RowsOfAddedTokensThatAreNowhere) {
+  std::ofstream(adapter_ / "tokenizer.json")
+      << R"({"added_tokens": [{"id": 1000000, "content": "<tool>"}]})";
+  EXPECT_THAT(
+      refusal(),
+      testing::AllOf(HasSubstr("the token \"<tool>\" has id 1000000"),
+                     HasSubstr("adapter_model.safetensors with embedding and head"),
+                     HasSubstr("or --model DIR with the base whose embedding was resized")));
+}
+
 TEST_F(MergeRefusal, InitializationsThatLeaveTheBaseAsItIsAreMerged) {
   for (const Json& init : {Json(), Json(true), Json(false), Json("gaussian"), Json("eva"),
                            Json("orthogonal"), Json("mica")}) {

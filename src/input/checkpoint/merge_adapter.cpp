@@ -13,6 +13,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/manifest.h"
 #include "sftbench/checkpoint/model_card.h"
@@ -184,10 +185,8 @@ void require_rows_of_tokens(const fs::path& adapter, const MergePlan& plan,
     if (!id.is_number_integer() || id.get<int64_t>() < *rows) continue;
     findings.add_once(file, "added_tokens",
                       "the token " + json_text(token.value("content", Json())) + " has id " +
-                          json_text(id) + ", and the merged embedding has " +
-                          std::to_string(*rows) + " rows",
-                      "the base's tokenizer files beside the adapter, or an adapter that has the "
-                      "rows of its tokens");
+                          json_text(id) + ", and the merged embedding has " + counted(*rows, "row"),
+                      kRowsOfTokens);
   }
 }
 

@@ -153,10 +153,12 @@ void MergePlan::adapt(const std::string& module, const Delta& delta) {
   const bool transposed = delta.of_embedding || (settings_.transposed && !is_head(module));
   if (transposed) std::swap(expected.front(), expected.back());
   if (merged.header.shape != expected) {
+    const bool of_tokens = (at == embedding_ || at == head_) && merged.header.shape.size() == 2 &&
+                           merged.header.shape.back() == expected.back();
     return findings_.add(
         file_, module,
         "is of " + shape_text(expected) + ", and the base has " + shape_text(merged.header.shape),
-        "the base that it was trained on");
+        of_tokens ? kRowsOfTokens : "the base that it was trained on");
   }
   if (!is_float(merged.header.dtype)) {
     return findings_.add(file_, module,

@@ -14,6 +14,12 @@
 
 namespace sftbench {
 
+// Which file an adapter of a larger vocabulary lacks.
+inline constexpr const char* kRowsOfTokens =
+    "the rows of the added tokens: an adapter_model.safetensors with embedding and head, as peft "
+    "saves it under "
+    "save_embedding_layers=True, or --model DIR with the base whose embedding was resized";
+
 struct Adapter {
   std::map<std::string, Delta> deltas;    // by the module's name
   std::map<std::string, Place> replaced;  // by the tensor's name
