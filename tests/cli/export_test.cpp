@@ -154,7 +154,10 @@ TEST_F(ExportTest, WhatAProgramCannotSayIsRefused) {
   EXPECT_THAT(refusal("axolotl", {"--set", "fsdp_sharding_strategy=NO_SHARD"}),
               HasSubstr("fsdp_sharding_strategy NO_SHARD has no equal there; expected FULL_SHARD"));
   EXPECT_THAT(refusal("llamafactory", {"--set", "offload_optimizer=true"}),
-              HasSubstr("offload_optimizer true has no equal there"));
+              HasSubstr("offload_optimizer true without offload_params has no equal there"));
+  EXPECT_THAT(
+      refusal("trl", {"--set", "offload_optimizer=true", "--set", "distributed_backend=DDP"}),
+      HasSubstr("FSDP offloads both or nothing (fsdp_offload_params)"));
   EXPECT_THAT(refusal("fms-hf-tuning", {"--data", "pairs.json", "--input-column", "input",
                                         "--output-column", "output"}),
               HasSubstr("data of two columns (--input-column) has no equal there"));
@@ -167,6 +170,25 @@ TEST_F(ExportTest, WhatAProgramCannotSayIsRefused) {
   }
   EXPECT_THAT(refusal("axolotl", {"--data", "pairs.json", "--template", "{{input}}"}),
               HasSubstr("a template of an entry's fields (--template) has no equal there"));
+}
+
+// Under FSDP the state goes with the parameters, as accelerate's key says.
+TEST_F(ExportTest, StateAndParametersAreOffloadedByOneKey) {
+  const ProgramResult result = exported({"--experiment", "full",
+                                         "--set",        "model_name=llama3.1-8b",
+                                         "--set",        "number_gpus=2",
+                                         "--set",        "gpu_model=NVIDIA-H100-80GB-HBM3",
+                                         "--set",        "batch_size=2",
+                                         "--set",        "model_max_length=512",
+                                         "--set",        "distributed_backend=FSDP",
+                                         "--set",        "offload_optimizer=true",
+                                         "--set",        "offload_params=true",
+                                         "--data",       "texts.jsonl",
+                                         "--text-field", "text"},
+                                        "trl");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(read_file((folder_ / "trl/accelerate.yaml").string()),
+              HasSubstr("fsdp_offload_params: true"));
 }
 
 // Forms that a program has itself.

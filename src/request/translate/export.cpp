@@ -78,6 +78,11 @@ class Exporter {
     }
     if (fact.value == fact.usual) return;
     const std::string said = fact.property + " " + text_of_value(fact.value);
+    if (fact.property == "offload_optimizer") {
+      refuse(said + " without offload_params",
+             "offload_params true beside it: FSDP offloads both or nothing (fsdp_offload_params), "
+             "and DeepSpeed keeps another copy in float32");
+    }
     if (fact.is_measured) refuse(said, "another program, or another value of " + fact.property);
     note(said + " has no equal in " + program_.name + " and is left out");
   }

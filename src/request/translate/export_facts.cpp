@@ -46,7 +46,9 @@ void put_optimizer(const TrainingJob& job, Facts& facts) {
   facts.push_back({"adam_beta2", plan.betas[1], 0.999, false});
   facts.push_back({"adam_epsilon", plan.epsilon, 1e-8, false});
   facts.push_back({"max_grad_norm", plan.max_grad_norm});
-  facts.push_back({"offload_optimizer", plan.offload_state, false});
+  // Under FSDP it goes with the parameters.
+  const bool along = job.parallel.offload && job.device.ranks > 1;
+  facts.push_back({"offload_optimizer", plan.offload_state && !along, false});
 }
 
 void put_steps(const TrainingJob& job, Facts& facts) {
