@@ -83,6 +83,17 @@ class Gathering {
     }
     if (file.train_batch_size) add_train_batch(*file.train_batch_size, ranks);
     if (file.data_shards) check_shards(*file.data_shards, ranks);
+    if (ranks > 1 && !file.whole_by.empty()) add_whole_parameters(file.whole_by);
+  }
+
+  // What the program does, whatever the experiments' default is. A space says it itself.
+  void add_whole_parameters(const std::string& program) {
+    if (!selection_.space_path.empty() ||
+        given_.says_any({"distributed_backend", "fsdp_sharding_strategy", "offload_params"}))
+      return;
+    const std::string source = program + " without FSDP or DeepSpeed";
+    given_.values.push_back({source, "distributed_backend", text_node("DDP")});
+    spdlog::info("{}: distributed_backend DDP, as it trains several ranks", source);
   }
 
   // Ranks that divide rows read the same entries. Groups that do not fit are refused elsewhere.

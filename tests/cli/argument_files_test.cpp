@@ -146,6 +146,27 @@ TEST_F(ArgumentFilesTest, TheBatchFollowsTheGpusThatSetAsksFor) {
   EXPECT_EQ(asked["inputs"]["batch_size"], 6);
 }
 
+// Without FSDP and DeepSpeed, these programs hand several ranks to DDP.
+TEST_F(ArgumentFilesTest, SeveralRanksOfLlamaFactoryAndAxolotlTrainUnderDdp) {
+  const std::string axolotl = "base_model: my-llama\nsequence_len: 64\n";
+  const std::string factory =
+      "model_name_or_path: my-llama\nfinetuning_type: lora\ncutoff_len: 64\n";
+  const auto strategy = [this](const std::string& text) {
+    write("own.yaml", text);
+    return job({"--arguments", "own.yaml", "--data", "pairs.json", "--text-field", "output",
+                "--ranks", "2"})["parallel"]["strategy"];
+  };
+  EXPECT_EQ(strategy(axolotl), "DDP");
+  EXPECT_EQ(strategy(factory), "DDP");
+  EXPECT_EQ(strategy(axolotl + "fsdp: [full_shard]\n"), "FULL_SHARD");
+  EXPECT_EQ(strategy(axolotl + "fsdp_version: 2\nfsdp_config: {reshard_after_forward: true}\n"),
+            "FULL_SHARD");
+  EXPECT_EQ(strategy("model_name_or_path: my-llama\nmax_length: 64\n"), "FULL_SHARD")
+      << "the experiments' default";
+  write("zero.json", R"({"zero_optimization": {"stage": 2}})");
+  EXPECT_EQ(strategy(factory + "deepspeed: zero.json\n"), "SHARD_GRAD_OP");
+}
+
 // --- dictionaries as text ------------------------------------------------------------------------
 
 TEST_F(ArgumentFilesTest, DictionariesMayBeTextsAsTransformersTakesThem) {

@@ -25,7 +25,9 @@ struct ArgumentFile {
   std::optional<int64_t> data_shards;       // parallelism_config_dp_shard_size
   std::optional<int64_t> train_batch_size;  // DeepSpeed's: of all ranks and micro-batches of a step
   std::string train_batch_place;            // where that stands
-  bool of_llmforge = false;                 // keys that no other program has
+  // LLaMA-Factory or axolotl, where nothing says FSDP or DeepSpeed: they train several ranks under DDP.
+  std::string whole_by;
+  bool of_llmforge = false;  // keys that no other program has
   bool on_cpus = false;
   std::string dtype_of_model;  // where torch_dtype auto stands
   struct SpecialToken {

@@ -22,6 +22,12 @@ YamlNode number_node(double number) {
   return node;
 }
 
+constexpr std::pair<std::string_view, const char*> kOwnKeys[] = {
+    {"finetuning_type", "LLaMA-Factory"},
+    {"cutoff_len", "LLaMA-Factory"},
+    {"base_model", "axolotl"},
+    {"sequence_len", "axolotl"}};
+
 }  // namespace
 
 ArgumentFileReader::ArgumentFileReader(const std::vector<std::string>& paths,
@@ -54,6 +60,12 @@ void ArgumentFileReader::member(const std::string& key, const YamlNode& node,
   // An empty text of this property lets all of an entry bear loss.
   const bool says_empty = name->what == "response_template" && node.is_scalar() && !node.is_null();
   if (says_nothing(node) && !says_empty) return;
+  for (const auto& [own_key, program] : kOwnKeys)
+    if (key == own_key) program_ = program;
+  for (const char* word : {"fsdp", "deepspeed", "zero_", "dp_shard"}) {
+    const bool is_off = node.is_scalar() && argument_text(node) == "false";
+    says_how_to_share_ = says_how_to_share_ || (!is_off && key.find(word) != key.npos);
+  }
   if (std::any_of(name->neutral.begin(), name->neutral.end(),
                   [&node](const std::string& value) { return is_value(node, value); })) {
     return;
@@ -151,6 +163,13 @@ void ArgumentFileReader::settle() {
     put_text("fsdp_sharding_strategy", "SHARD_GRAD_OP", "distributed_type");
   }
   settle_llmforge();
+  settle_whole();
+}
+
+void ArgumentFileReader::settle_whole() {
+  const bool shares = says_how_to_share_ || !deepspeed_path_.empty() || deepspeed_block_ ||
+                      find("distributed_backend") != nullptr || file_.data_shards;
+  if (!shares) file_.whole_by = program_;
 }
 
 // Stage 3 with everything on the host, unless the file says otherwise.

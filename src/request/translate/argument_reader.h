@@ -39,6 +39,7 @@ class ArgumentFileReader : ArgumentValues {
   void settle_invocation();
   void settle_trackers();
   void settle_llmforge();
+  void settle_whole();
   void read_deepspeed_files();
   void deepspeed(const YamlNode& root);
 
@@ -102,6 +103,8 @@ class ArgumentFileReader : ArgumentValues {
 
   const std::vector<std::string>& paths_;
   std::string deepspeed_path_;
+  bool says_how_to_share_ = false;           // FSDP or DeepSpeed
+  std::string program_;                      // LLaMA-Factory or axolotl, of keys that no other has
   std::optional<YamlNode> deepspeed_block_;  // where the file of arguments holds it
   GivenElsewhere given_;
   struct Idle {
