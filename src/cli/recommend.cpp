@@ -21,6 +21,7 @@
 #include "cli/price_options.h"
 #include "cli/quantized_method.h"
 #include "cli/recommendation_view.h"
+#include "cli/recommended_data.h"
 #include "cli/record.h"
 #include "sftbench/advise/recommend.h"
 #include "sftbench/base/error.h"
@@ -117,7 +118,7 @@ Workload counted_workload(const RecommendArguments& arguments, const CountedData
   work.epochs = arguments.epochs.value_or(1);
   work.lengths = data.lengths;
   work.entries = static_cast<int64_t>(work.lengths.size());
-  work.counted = std::to_string(work.entries) + " entries, counted with " +
+  work.counted = counted(work.entries, "entry", "entries") + ", counted with " +
                  (arguments.data.tokenizer.empty() ? "the tokenizer that ships (--tokenizer DIR)"
                                                    : arguments.data.tokenizer);
   if (arguments.tokens) work.epochs = static_cast<double>(*arguments.tokens) / work.tokens();
@@ -131,7 +132,7 @@ Workload packed_workload(Workload work) {
     rows.push_back(0);
     for (const int64_t entry : pack) rows.back() += kept[static_cast<size_t>(entry)];
   }
-  work.counted += ", packed into " + std::to_string(rows.size()) + " rows";
+  work.counted += ", packed into " + counted(std::ssize(rows), "row");
   work.entries_per_row = static_cast<double>(work.entries) / static_cast<double>(rows.size());
   work.entries = static_cast<int64_t>(rows.size());
   work.lengths = std::move(rows);
@@ -277,43 +278,6 @@ void print_answer(const RecommendationView& view, const ExportedJobs& exports,
   if (text != nullptr) std::cout << "\n" << text(lines);
 }
 
-void put_own_data(const std::string& given, const CountedData& data, DataSource& source) {
-  source.dataset_id = given;
-  source.path = data.path;
-  source.pretokenized = data.options.pretokenized;
-  source.conversation_field = data.options.conversation_field;
-  source.chat_template = data.options.chat_template.text;
-  source.entry_template = data.options.entry_template;
-  source.input_field = data.options.input_field;
-  source.output_field = data.options.output_field;
-  source.text_field = data.options.text_field;
-  source.response_template = data.options.response_template;
-}
-
-// As `run` takes what was given.
-std::string words_of_data(const RecommendArguments& arguments) {
-  const DatasetForms& forms = arguments.data;
-  std::string words;
-  const auto add = [&words](const char* option, const std::string& value) {
-    if (!value.empty()) words += std::string(" ") + option + " " + shell_quoted(value);
-  };
-  add("--config", arguments.config_path);
-  if (forms.dataset.empty()) return words;
-  const bool generated = forms.dataset.find_first_of("/.") == std::string::npos;
-  add(generated ? "--set" : "--data", (generated ? "dataset_id=" : "") + forms.dataset);
-  if (forms.text_field->count() > 0) add("--text-field", forms.options.text_field);
-  add("--template", forms.entry_template);
-  add("--conversation-column", forms.options.conversation_field);
-  add("--chat-template", forms.chat_template);
-  add("--input-column", forms.options.input_field);
-  add("--output-column", forms.options.output_field);
-  if (forms.response_template != DatasetForms().response_template)
-    add("--response-template", forms.response_template);
-  if (forms.mask != DatasetForms().mask) add("--mask", forms.mask);
-  add("--tokenizer", forms.tokenizer);
-  return words;
-}
-
 // The best one, over all of its data.
 ExportedJobs exports_of(const RecommendArguments& arguments, const Recommendation& answer,
                         const Question& question, const std::string& own_model,
@@ -368,10 +332,11 @@ void recommend(RecommendArguments arguments) {
   question.gpu_watts = std::move(evidence.gpu_watts);
   const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
   oracle.rest_on(uncertainty);
-  const Recommendation answer = recommend(question, prices, oracle, uncertainty);
+  Recommendation answer = recommend(question, prices, oracle, uncertainty);
+  if (data) put_own_inputs(arguments.data, *data, answer.job.inputs);
   const std::string own_model = own.name.empty() ? std::string() : arguments.model;
   print_answer({answer, question, prices, own_model, arguments.overrides.stack,
-                arguments.gpus.empty(), words_of_data(arguments)},
+                arguments.gpus.empty(), words_of_data(arguments.data, arguments.config_path)},
                exports_of(arguments, answer, question, own_model, data), format);
 }
 

@@ -301,6 +301,12 @@ TEST_F(DecidingTest, OwnGpusAreAskedNoPrice) {
     more.insert(more.begin(), words.begin(), words.end());
     return output_of(asked(more));
   };
+  EXPECT_THAT(output_of(asked({"--entries", "1000", "--gpus", "RTX-3090", "--own", "3"})),
+              HasSubstr("2 GPUs of 3: a step of 32 rows is not divided among 3, one of 30 or 33 is "
+                        "(--batch)"));
+  EXPECT_THAT(
+      output_of(asked({"--entries", "1000", "--gpus", "RTX-3090", "--own", "3", "--batch", "33"})),
+      Not(HasSubstr("GPUs of 3")));
   EXPECT_THAT(refused({"--budget", "5"}), HasSubstr("--budget: given beside --own"));
   EXPECT_THAT(refused({"--max-gpus", "5"}), HasSubstr("--max-gpus excludes --own"));
   EXPECT_THAT(output_of(asked({"--entries", "1000", "--own", "2"})),
@@ -368,6 +374,10 @@ TEST_F(DecidingTest, ADatasetSaysHowManyEntriesAndHowLong) {
   EXPECT_EQ(json, recommended("--data"));  // as `run` names it
   EXPECT_EQ(json["entries"], 2);
   EXPECT_LT(json["tokens"].get<double>(), 40);
+  const Json& inputs = json["assumes"]["inputs"];
+  EXPECT_EQ(inputs["training_data_path"], data);
+  EXPECT_EQ(inputs["dataset_text_field"], "text");
+  EXPECT_FALSE(inputs.contains("dataset_id")) << "the experiment's data, which nobody asked about";
 }
 
 TEST_F(DecidingTest, EveryFormOfDataIsCounted) {

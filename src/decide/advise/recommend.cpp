@@ -364,7 +364,19 @@ class Recommender {
     }
   }
 
+  // Whoever owns GPUs expects all of them at work.
+  void explain_idle(const Option& best) {
+    const int64_t owned = question_.most_gpus, rows = question_.batch;
+    if (!question_.owned || best.gpus == owned || rows % owned == 0) return;
+    const std::string fewer = rows > owned ? std::to_string(rows - rows % owned) + " or " : "";
+    answer_.reasons.push_back(counted(best.gpus, "GPU") + " of " + std::to_string(owned) +
+                              ": a step of " + counted(rows, "row") + " is not divided among " +
+                              std::to_string(owned) + ", one of " + fewer +
+                              std::to_string(rows - rows % owned + owned) + " is (--batch)");
+  }
+
   void explain(const Option& best) {
+    explain_idle(best);
     if (!best.switches.empty()) explain_switches(best);
     const MemoryCost& m = best.memory;
     const double state = m.gradients + m.optimizer_state;
@@ -423,7 +435,7 @@ class Recommender {
       if (fewer == nullptr || better(option, *fewer)) fewer = &option;
     }
     if (fewer == nullptr) return;
-    std::string text = std::to_string(half) + (half == 1 ? " GPU " : " GPUs ");
+    std::string text = counted(half, "GPU") + " ";
     if (fewer->fit != Fit::kFits) {
       text += "would need " + gib(fewer->needed_bytes) + " of " + gib(fewer->memory_bytes);
     } else {
