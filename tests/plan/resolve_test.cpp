@@ -746,6 +746,21 @@ TEST_F(ResolveTest, APredictionNotesRowsThatTheModelHasNoPositionsFor) {
   EXPECT_THAT(notes("4096"), ::testing::Each(Not(HasSubstr("positions"))));
 }
 
+// Of data of one's own, only a run knows how long its entries are.
+TEST_F(ResolveTest, RowsBeyondLearnedPositionsAreRefusedWhereTheyAreCertain) {
+  const auto of_gpt2 = [this](const std::string& length, const std::string& more) {
+    return failure({"model_name=gpt2", "model_max_length=" + length, more});
+  };
+  const char* const kReason =
+      "model_name gpt2 has learned 1024 positions; rows of that length work";
+  EXPECT_THAT(of_gpt2("2048", "max_steps=3"), HasSubstr(kReason));
+  EXPECT_THAT(of_gpt2("1024", "max_steps=3"), Not(HasSubstr(kReason)));
+  const std::string data = "training_data_path=" + file("own.jsonl", "{\"output\": \"a\"}\n");
+  EXPECT_THAT(of_gpt2("2048", data), Not(HasSubstr(kReason)));
+  options_.padding = Padding::kMaxLength;
+  EXPECT_THAT(of_gpt2("2048", data), HasSubstr(kReason));
+}
+
 // --- notes and keys ------------------------------------------------------------------------------
 
 TEST_F(ResolveTest, KernelsAreSwitchedOneByOne) {

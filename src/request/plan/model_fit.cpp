@@ -10,6 +10,7 @@
 #include "sftbench/families/family.h"
 #include "sftbench/families/lora_fit.h"
 #include "sftbench/plan/base_precision.h"
+#include "sftbench/plan/job_steps.h"
 #include "sftbench/plan/known_model.h"
 #include "sftbench/plan/support.h"
 
@@ -34,6 +35,7 @@ class ModelFit : RequestReader {
     if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
     refuse_undivided_experts();
     if (!is_known_family()) return;
+    refuse_rows_beyond_positions();
     const std::string other = weights_refusal(model_, experiment_.tuning);
     if (!other.empty()) throw RunError(ReasonCode::kUnsupported, other);
   }
@@ -79,6 +81,29 @@ class ModelFit : RequestReader {
             (experts == 0
                  ? std::string("no experts; fast_moe 0 works")
                  : std::to_string(experts) + " experts, which cannot be divided evenly by it"));
+  }
+
+  // What is certain of the rows before data are read. A prediction takes them for full.
+  int64_t row_length() const {
+    const int64_t most = integer("model_max_length");
+    if (options_.predicts || options_.padding == Padding::kMaxLength) return most;
+    const bool own =
+        !argument_text("training_data_path").empty() || argument_text("data_mixture") != "{}";
+    const std::string dataset = text("dataset_id");
+    if (own || dataset.find("tokens-") == dataset.npos) return 0;
+    return std::min(most, tokens_by_id(dataset));
+  }
+
+  // A table of learned positions ends, which rotary embeddings do not.
+  void refuse_rows_beyond_positions() const {
+    const ModelConfig& config = known_model(model_).config;
+    if (config.family->model_class != ModelClass::kGptBigCode) return;
+    const int64_t positions = config.max_position_embeddings;
+    if (row_length() <= positions) return;
+    throw RunError(ReasonCode::kUnsupported,
+                   "model_max_length " + std::to_string(integer("model_max_length")) +
+                       ": model_name " + model_.name + " has learned " + std::to_string(positions) +
+                       " positions; rows of that length work");
   }
 
   bool is_known_family() const { return find_family(family_of(model_.hf_config)) != nullptr; }

@@ -12,7 +12,8 @@
 namespace sftbench {
 
 // config.json can say more than the catalog knows. RunError(kUnsupported): a family that is not
-// trained, layers of another class than FSDP is to wrap, no experts for fast_moe. RunError(kRule7).
+// trained, layers of another class than FSDP is to wrap, no experts for fast_moe, rows beyond learned positions,
+// linears that bitsandbytes skips. RunError(kRule7).
 void require_model_fits(const RequestReader& request, const ModelSource& model);
 
 // The catalog's targets; empty for a model of one's own, since a folder may be called like a model

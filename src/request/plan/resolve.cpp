@@ -124,19 +124,13 @@ class Resolver : RequestReader {
     }
   }
 
-  // Rows that are longer are legal: rotary embeddings have no end, and a table has an error of its own.
+  // Rows that are longer are legal: rotary embeddings have no end. Learned ones are refused before.
   void note_positions() {
     const TrainingJob& job = resolution_.job;
     if (find_family(family_of(job.model.hf_config)) == nullptr) return;
     const ModelConfig& config = known_model(job.model).config;
     const int64_t positions = config.max_position_embeddings;
     if (positions == 0 || job.data.model_max_length <= positions) return;
-    if (config.family->model_class == ModelClass::kGptBigCode) {
-      throw RunError(ReasonCode::kUnsupported,
-                     "model_max_length " + std::to_string(job.data.model_max_length) +
-                         ": model_name " + job.model.name + " has learned " +
-                         std::to_string(positions) + " positions; rows of that length work");
-    }
     resolution_.notes.push_back("model_max_length " + std::to_string(job.data.model_max_length) +
                                 " is beyond the " + std::to_string(positions) +
                                 " positions (max_position_embeddings) of model_name " +

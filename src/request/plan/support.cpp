@@ -43,6 +43,7 @@ const std::vector<std::string>& properties_that_matter() {
       "gradient_checkpointing",
       "lora_dropout",
       "mlp_tiles",
+      "model_max_length",
       "model_name",
       "number_gpus",
       "number_nodes",
