@@ -14,6 +14,7 @@
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/checkpoint/weights_digest.h"
+#include "sftbench/data/dataset_catalog.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/families/model_config.h"
@@ -22,6 +23,7 @@
 #include "sftbench/space/validity.h"
 #include "sftbench/tokenizer/tokenizer.h"
 #include "sftbench/translate/argument_options.h"
+#include "sftbench/variants/schedule.h"
 
 namespace sftbench {
 namespace {
@@ -96,6 +98,18 @@ class GivenNames {
     return found;
   }
 
+  // Of a file the key alone: "args.yaml:3: training.cutoff_len" is cutoff_len. What follows from a file has none.
+  std::vector<std::pair<std::string, std::string>> keys() const {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const auto& [property, place] : names_) {
+      const size_t path = place.rfind(": ");
+      std::string key = path == place.npos ? place : place.substr(path + 2);
+      key.erase(0, key.rfind('.') + 1);
+      if (key.find(' ') == key.npos) all.emplace_back(property, std::move(key));
+    }
+    return all;
+  }
+
  private:
   std::vector<std::pair<std::string, std::string>> names_;  // property, where it is given
 };
@@ -145,6 +159,14 @@ void require_first_entry(const DataSource& source, const Tokenizer& tokenizer, i
   }
 }
 
+// Then a mistake in one of them is a cell's.
+bool has_several_data(const Space& space) {
+  return std::any_of(space.dimensions.begin(), space.dimensions.end(), [](const Dimension& of) {
+    const std::string& property = of.property().identifier;
+    return of.size() > 1 && (property.ends_with("_data_path") || property == "data_mixture");
+  });
+}
+
 // Of each set, and of what is evaluated.
 void require_first_entries(const TrainingJob& job) {
   if (!job.data.image_field.empty()) return;
@@ -184,6 +206,40 @@ void tell_of_first_look(const fs::path& folder) {
 
 }  // namespace
 
+void refuse_job_mistakes(const TrainingJob& job, const std::string& path) {
+  const OptimizerPlan& plan = job.optimizer;
+  const int64_t steps = job.batches.max_steps;
+  SchedulePlan schedule;
+  schedule.name = plan.schedule;
+  schedule.total_steps = steps > 0 ? steps : -1;
+  schedule.learning_rate = plan.learning_rate;
+  try {
+    schedule.options = parse_schedule_options(plan.schedule, plan.schedule_options);
+    if (steps > 0)
+      schedule.warmup_steps = count_warmup_steps(steps, plan.warmup_steps, plan.warmup_ratio);
+    check_schedule(schedule);
+  } catch (const RunError& error) {
+    refuse(path + ": optimizer.schedule", error);
+  }
+  std::error_code absent;
+  const std::string& tokenizer = job.model.tokenizer_directory;
+  const bool is_here = tokenizer.empty() || fs::exists(tokenizer, absent);
+  if (is_here && !is_default_dataset(job.data.dataset_id, job.data.path))
+    require_first_entries(job);
+}
+
+std::string in_given_words(std::string note, const LoadedSpace& loaded,
+                           const Selection& selection) {
+  for (const auto& [property, key] : GivenNames(loaded, selection).keys()) {
+    const bool telling = property.find('_') != property.npos;
+    for (size_t at = find_word(note, property); at != note.npos;
+         at = find_word(note, property, at + key.size())) {
+      if (telling || at == 0) note.replace(at, property.size(), key);
+    }
+  }
+  return note;
+}
+
 void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
                          const ResolveOptions& options) {
   const Space& space = loaded.space;
@@ -191,7 +247,8 @@ void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
   const bool reads_weights = options.weights != "random" && options.backend != kBackendSimulate;
   if (own_model && reads_weights) tell_of_first_look(loaded.model_path);
   const bool has_options = !selection.arguments.empty() || !loaded.file.values.empty();
-  const bool own = selection.space_path.empty() && (own_model || has_options);
+  const bool own =
+      selection.space_path.empty() && (own_model || has_options || !selection.assignments.empty());
   if (!own || options.backend == kBackendSimulate || space.entity_count() == 0) return;
   const MeasurementRequest request = make_request(space.entity(0), space.experiments.front());
   const Catalog& catalog = Catalog::shipped();
@@ -200,14 +257,17 @@ void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
   try {
     job = resolve(request, loaded.settings, options, catalog).job;
   } catch (const RunError& error) {
-    refuse_if_own(error, loaded, GivenNames(loaded, selection),
-                  selection.fetch || loaded.settings.fetch_weights);
+    // Of --set alone it is the verdict of an entity.
+    if (own_model || has_options) {
+      refuse_if_own(error, loaded, GivenNames(loaded, selection),
+                    selection.fetch || loaded.settings.fetch_weights);
+    }
     return;
   }
   if (own_model) require_readable_files(loaded.model_path, options);
   const bool own_data = request.inputs.value("training_data_path", Json()).is_string() ||
                         request.inputs.contains("data_mixture");
-  if (own_data) require_first_entries(job);
+  if (own_data && !has_several_data(space)) require_first_entries(job);
 }
 
 }  // namespace sftbench

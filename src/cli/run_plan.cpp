@@ -72,7 +72,8 @@ RunPlan plan_from_space(const RunArguments& arguments) {
   try {
     fetch_what_is_absent(arguments, request, loaded.settings, options);
     Resolution resolution = resolve(request, loaded.settings, options, catalog);
-    for (const std::string& note : resolution.notes) spdlog::info("{}", note);
+    for (const std::string& note : resolution.notes)
+      spdlog::info("{}", in_given_words(note, loaded, arguments.selection));
     plan.job = std::move(resolution.job);
     plan.generate_dataset = resolution.generate_dataset;
   } catch (const RunError& error) {
@@ -117,7 +118,9 @@ RunPlan plan_from_job(const RunArguments& arguments) {
     if (made_for != kBackendSimulate) refuse_unfit_model(plan.job, arguments.job_path);
   } catch (const RunError& error) {
     plan.ending = classify_exception(error, plan.job);
+    return plan;
   }
+  if (made_for != kBackendSimulate) refuse_job_mistakes(plan.job, arguments.job_path);
   return plan;
 }
 

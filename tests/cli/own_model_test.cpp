@@ -89,6 +89,66 @@ TEST_F(OwnModelTest, TargetsThatNameNoLinearAreRefusedBeforeAnythingStarts) {
       HasSubstr("--lora-targets: '.*nothing' matches no linear of the model from end to end"));
 }
 
+// Files hold what bitsandbytes skips as it was. The head is skipped in any case.
+TEST_F(OwnModelTest, LinearsThatBitsandbytesSkipsAreRefusedBeforeAnythingStarts) {
+  const auto run_with = [this](const Json& skipped) {
+    edit_config("quantization_config", {{"quant_method", "bitsandbytes"},
+                                        {"load_in_4bit", true},
+                                        {"bnb_4bit_quant_type", "nf4"},
+                                        {"llm_int8_skip_modules", skipped}});
+    return ask("run", {"--method", "qlora", "--dry-run"});
+  };
+  for (const Json& skipped : {Json(), Json({"lm_head", "multi_modal_projector"})}) {
+    const ProgramResult result = run_with(skipped);
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+  for (const char* module : {"model.layers.0.self_attn.q_proj", "q_proj", "self_attn"}) {
+    const ProgramResult result = run_with({"lm_head", module});
+    EXPECT_EQ(result.status, 4) << module;
+    EXPECT_THAT(result.err,
+                HasSubstr("the weights of my-llama leave model.layers.0.self_attn.q_proj dense "
+                          "(quantization_config.llm_int8_skip_modules of config.json)"));
+  }
+}
+
+TEST_F(OwnModelTest, NotesSayWhatWasTyped) {
+  const std::vector<std::string> steps = {"--warmup-steps", "3", "--dry-run"};
+  std::vector<std::string> options = steps;
+  options.insert(options.end(), {"--warmup-ratio", "0.1"});
+  EXPECT_THAT(ask("run", options).err,
+              HasSubstr("--warmup-ratio 0.1 has no effect since --warmup-steps is above 0"));
+  std::vector<std::string> set = steps;
+  set.insert(set.end(), {"--set", "warmup_ratio=0.1"});
+  EXPECT_THAT(ask("run", set).err,
+              HasSubstr("warmup_ratio 0.1 has no effect since --warmup-steps is above 0"));
+}
+
+TEST_F(OwnModelTest, AnEntryOfSetAndOfAJobIsLookedAtBeforeAnythingStarts) {
+  write("chats.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
+  const std::vector<std::string> named = {"--experiment", "full",
+                                          "--set",        "number_gpus=0",
+                                          "--set",        "batch_size=1",
+                                          "--set",        "model_max_length=64",
+                                          "--set",        "model_name=smollm2-135m",
+                                          "--weights",    "random"};
+  const auto with = [&named](std::vector<std::string> more) {
+    more.insert(more.begin(), named.begin(), named.end());
+    return more;
+  };
+  EXPECT_THAT(refusal(with({"--set", "training_data_path=chats.jsonl"})),
+              HasSubstr("output: no such field"));
+  Json job = this->job({"--model", "my-llama", "--data", "pairs.json", "--text-field", "output"});
+  job["optimizer"]["schedule"] = "warmup_stable_decay";
+  write("job.json", job.dump());
+  EXPECT_THAT(refusal({"--job", "job.json"}),
+              AllOf(HasSubstr("job.json: optimizer.schedule"), HasSubstr("num_decay_steps")));
+  job["optimizer"]["schedule"] = "cosine";
+  job["data"]["text_field"] = "answer";
+  write("job.json", job.dump());
+  EXPECT_THAT(refusal({"--job", "job.json"}), HasSubstr("answer: no such field"));
+  EXPECT_FALSE(fs::exists(folder_ / "results"));
+}
+
 TEST_F(OwnModelTest, AFolderThatLacksAFileIsRefusedBeforeAnythingStarts) {
   for (const char* file : {"tokenizer.json", "model.safetensors"}) {
     fs::rename(folder_ / "my-llama" / file, folder_ / "aside");

@@ -609,8 +609,8 @@ TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
               HasSubstr("did you mean 'steps'?"));
   const ProgramResult nothing =
       program({"--model", "my-llama", "--data", "pairs.json", "--eval-steps", "3", "--dry-run"});
-  EXPECT_THAT(nothing.err, HasSubstr("eval_steps 3 has no effect without validation_data_path or "
-                                     "eval_split"));
+  EXPECT_THAT(nothing.err, HasSubstr("--eval-steps 3 has no effect without validation_data_path "
+                                     "or eval_split"));
 }
 
 TEST_F(OwnTrainingTest, TextsBeforeAndAfterTrainingAreOfHeldOutPrompts) {
