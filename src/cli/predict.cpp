@@ -59,13 +59,6 @@ struct PredictArguments {
   std::vector<std::string> exports;
 };
 
-std::string gib(double bytes) {
-  return cell_text(bytes / kGiB) + " GiB";
-}
-std::string seconds(double s) {
-  return cell_text(s) + " s";
-}
-
 std::string verdict_text(Fit fit) {
   switch (fit) {
     case Fit::kFits:
@@ -84,54 +77,25 @@ std::string memory_text(const Prediction& prediction) {
   const MachineModel& machine = prediction.machine;
   const double arithmetic = needed_bytes(prediction.cost, prediction.job, machine);
   const double beside = arithmetic - prediction.cost.memory.total();
-  std::string text = gib(prediction.needed_bytes);
-  if (machine.memory_bytes > 0) text += " of " + gib(machine.memory_bytes);
-  if (beside > 0) text += " (" + gib(beside) + " beside tensors)";
-  if (prediction.needed_bytes != arithmetic) text += ", " + gib(arithmetic) + kByArithmetic;
+  std::string text = in_gib(prediction.needed_bytes);
+  if (machine.memory_bytes > 0) text += " of " + in_gib(machine.memory_bytes);
+  if (beside > 0) text += " (" + in_gib(beside) + " beside tensors)";
+  if (prediction.needed_bytes != arithmetic) text += ", " + in_gib(arithmetic) + kByArithmetic;
   return text + verdict_text(prediction.fit);
+}
+
+double bytes_on_host(const MemoryCost& m) {
+  return m.offloaded_state + m.offloaded_activations + m.offloaded_parameters;
 }
 
 std::string step_time_text(const Prediction& prediction) {
   const StepCost& cost = prediction.cost;
-  std::string text = seconds(prediction.step_s);
-  if (prediction.step_s != cost.step_s) text += ", " + seconds(cost.step_s) + kByArithmetic;
-  return text + ": compute " + seconds(cost.compute_s) + ", communication beside none " +
-         seconds(cost.exposed_s) + " (of " + seconds(cost.communication_s) + "), optimizer " +
-         seconds(cost.optimizer_s) + ", host " + seconds(cost.host_s);
-}
-
-std::string percent_text(double share) {
-  if (share > 0 && share < 0.001) return "below 0.1 %";
-  return cell_text(std::round(1000 * share) / 10) + " %";
-}
-
-// What nine of ten measurements are expected to be, and what that rests on.
-void put_intervals(const PredictedRows& rows, const Uncertainty& uncertainty, Definitions& lines) {
-  const Prediction& prediction = rows.memory;
-  const Interval time = uncertainty.interval(Figure::kTime, rows.time.at);
-  const Interval memory = uncertainty.interval(Figure::kMemory, prediction.at);
-  const auto put = [&lines](const char* name, const std::string& range, const Interval& interval) {
-    if (interval.residuals > 0)
-      lines.emplace_back(name, range + " in nine of ten cases: " + basis_text(interval));
-  };
-  const auto range_text = [](const Range& range, const Interval& interval, auto unit) {
-    const std::string expected = interval.own ? "expected " + unit(range.expected) + "; " : "";
-    return expected + unit(range.low) + " to " + unit(range.high);
-  };
-  put("step interval", range_text(step_range(rows.time, uncertainty), time, seconds), time);
-  put("memory interval", range_text(memory_range(prediction, uncertainty), memory, gib), memory);
-  if (prediction.cost.memory.fragmentation > 0) {
-    const Range held = held_range(prediction, uncertainty);
-    lines.emplace_back("held", gib(held.low) + " to " + gib(held.high) +
-                                   ", as nvidia-smi shows it: the allocator gives free blocks "
-                                   "back only when memory runs out");
-  }
-  if (memory.residuals == 0) return;
-  if (const std::optional<Odds> odds = odds_of(prediction, uncertainty)) {
-    lines.emplace_back("odds", "fits " + percent_text(odds->fits) + ", fits but thrashes " +
-                                   percent_text(odds->thrashes) + ", runs out of memory " +
-                                   percent_text(odds->dies));
-  }
+  std::string text = in_seconds(prediction.step_s);
+  if (prediction.step_s != cost.step_s) text += ", " + in_seconds(cost.step_s) + kByArithmetic;
+  return text + ": compute " + in_seconds(cost.compute_s) + ", communication beside none " +
+         in_seconds(cost.exposed_s) + " (of " + in_seconds(cost.communication_s) + "), optimizer " +
+         in_seconds(cost.optimizer_s) + ", host " + in_seconds(cost.host_s) +
+         (bytes_on_host(cost.memory) > 0 ? "; copies to the host are not counted" : "");
 }
 
 // How long a run over so many positions takes.
@@ -141,7 +105,8 @@ void put_run(const Prediction& prediction, const Uncertainty& uncertainty, int64
   const double steps = std::ceil(static_cast<double>(tokens) / step), hours = steps / 3600;
   const Range seconds_of_step = step_range(prediction, uncertainty);
   const auto text = [hours](double s) { return cell_text(short_figure(hours * s)) + " h"; };
-  std::string line = std::to_string(tokens) + " tokens are " + cell_text(steps) + " steps, " +
+  std::string line = counted(tokens, "token is", "tokens are") + " " +
+                     counted(static_cast<int64_t>(steps), "step") + ", " +
                      text(seconds_of_step.expected);
   const Interval time = uncertainty.interval(Figure::kTime, prediction.at);
   if (time.residuals > 0)
@@ -174,13 +139,13 @@ Definitions lines_of(const TrainingJob& job, const PredictedRows& rows,
   lines.emplace_back("", step_text(job));
   lines.emplace_back("", rows.words());
   const Definitions parts = {
-      {"parameters", gib(m.parameters) + " of a rank, between steps"},
-      {"gradients", gib(m.gradients)},
-      {"optimizer state", gib(m.optimizer_state)},
-      {"gathered", gib(m.gathered) + " at most: units and gradients that are not reduced yet"},
-      {"activations", gib(m.activations)},
-      {"logits", gib(m.logits)},
-      {"workspace", gib(m.workspace) + " of the library of products"},
+      {"parameters", in_gib(m.parameters) + " of a rank, between steps"},
+      {"gradients", in_gib(m.gradients)},
+      {"optimizer state", in_gib(m.optimizer_state)},
+      {"gathered", in_gib(m.gathered) + " at most: units and gradients that are not reduced yet"},
+      {"activations", in_gib(m.activations)},
+      {"logits", in_gib(m.logits)},
+      {"workspace", in_gib(m.workspace) + " of the library of products"},
       {"memory", memory_text(rows.memory)},
       {"step", step_time_text(prediction)},
       {"throughput",
@@ -188,19 +153,18 @@ Definitions lines_of(const TrainingJob& job, const PredictedRows& rows,
            cell_text(tokens_per_s / static_cast<double>(prediction.job.device.ranks)) +
            " of a rank"}};
   lines.insert(lines.end(), parts.begin(), parts.end());
-  if (m.offloaded_state + m.offloaded_activations + m.offloaded_parameters > 0) {
-    lines.emplace_back("offloaded", gib(m.offloaded_parameters) + " of parameters and gradients, " +
-                                        gib(m.offloaded_state) + " of optimizer state and " +
-                                        gib(m.offloaded_activations) +
-                                        " of activations, on the host; the step leaves their "
-                                        "copies out");
+  if (bytes_on_host(m) > 0) {
+    lines.emplace_back("offloaded",
+                       in_gib(m.offloaded_parameters) + " of parameters and gradients, " +
+                           in_gib(m.offloaded_state) + " of optimizer state and " +
+                           in_gib(m.offloaded_activations) + " of activations, on the host");
   }
   put_network(prediction, lines);
   put_intervals(rows, uncertainty, lines);
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
                                         cell_text(c.sent_bytes / kGigabyte) +
-                                        " GB sent by a rank, " + seconds(c.seconds));
+                                        " GB sent by a rank, " + in_seconds(c.seconds));
   }
   return lines;
 }
@@ -214,8 +178,8 @@ std::string in_full(const Prediction& prediction, const Definitions& lines) {
          (method != nullptr && row_of(job.tuning).quantized_weights ? method->name
                                                                     : name_of(job.tuning)) +
          ", " + (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
-         std::to_string(job.device.ranks) + (several ? " ranks" : " rank") +
-         (stack == "sftbench" ? "" : ", by " + stack) + "\n" + definition_list(lines);
+         counted(job.device.ranks, "rank") + (stack == "sftbench" ? "" : ", by " + stack) + "\n" +
+         definition_list(lines);
 }
 
 Json interval_json(const Range& range, const Interval& interval) {
@@ -270,7 +234,8 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
   const Uncertainty uncertainty = uncertainty_with(arguments.own, oracle);
   oracle.rest_on(uncertainty);
   const Prediction full = oracle.predict(request);
-  for (const std::string& note : full.notes) spdlog::info("{}", note);
+  for (const std::string& note : full.notes)
+    spdlog::info("{}", in_given_words(note, loaded, arguments.selection));
   const PredictedRows rows = predicted_rows(full, lengths_of(arguments, request, full.job), oracle);
   const MeasurementRequest asked = rows.alternatives(request);
   Definitions lines = lines_of(full.job, rows, uncertainty);
@@ -339,7 +304,7 @@ int score_evidence(const PredictArguments& arguments, OutputFormat format) {
     AtomicFile file(arguments.residuals, NamedBy::kUser);
     file.append(table.text());
     file.commit();
-    spdlog::info("{}: {} residuals", arguments.residuals, table.rows().size());
+    spdlog::info("{}: {}", arguments.residuals, counted(std::ssize(table.rows()), "residual"));
     return 0;
   }
   Oracle oracle(settings, {}, arguments.overrides, Catalog::shipped());
@@ -395,6 +360,12 @@ void refuse_what_has_no_effect(const PredictArguments& arguments, bool one) {
     if (is_idle) throw InputError({{{}, 0, option, message, expected, {}}});
 }
 
+bool has_own_data(const Space& space) {
+  if (space.entity_count() == 0) return false;
+  const Json inputs = make_request(space.entity(0), space.experiments.front()).inputs;
+  return inputs.value("training_data_path", Json()).is_string() || inputs.contains("data_mixture");
+}
+
 int predict(PredictArguments arguments) {
   const OutputFormat format = output_format(arguments.format);
   StackModel::named(arguments.overrides.stack);
@@ -421,6 +392,11 @@ int predict(PredictArguments arguments) {
   const bool one = is_one(loaded, arguments.selection);
   refuse_what_has_no_effect(arguments, one);
   if (one) return predict_one(loaded, arguments, format);
+  if (has_own_data(loaded.space)) {
+    spdlog::info(
+        "rows are taken as full, of model_max_length: the lengths of data count for one "
+        "entity (--entity N)");
+  }
   predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
                 arguments.space, arguments.own, format);
   return 0;

@@ -14,6 +14,9 @@
 
 namespace sftbench {
 
+std::string in_gib(double bytes);        // "12.5 GiB"
+std::string in_seconds(double seconds);  // "3.44 s"
+
 // Without data all rows are full, and the two are one.
 struct PredictedRows {
   Prediction time, memory;
@@ -26,6 +29,9 @@ struct PredictedRows {
 // `lengths`: tokens of the entries; empty: not known.
 PredictedRows predicted_rows(const Prediction& full, const std::vector<int64_t>& lengths,
                              Oracle& oracle);
+
+// What nine of ten measurements are expected to be, and what that rests on.
+void put_intervals(const PredictedRows& rows, const Uncertainty& uncertainty, Definitions& lines);
 
 // The micro-batch that decides about memory.
 void put_worst_batch(const PredictedRows& rows, const Uncertainty& uncertainty, Definitions& lines,

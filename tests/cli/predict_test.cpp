@@ -108,9 +108,10 @@ TEST(PredictTest, ACardThatIsNotListedIsWhatTheCommandLineSaysOfIt) {
     words.insert(words.end(), further.begin(), further.end());
     return output_of_words(std::move(words));
   };
-  EXPECT_THAT(answer({"--memory-gib", "40"}),
-              AllOf(HasSubstr("unknown GPU 'My-Card'"),
-                    HasSubstr("or --flops-per-s, --memory-gb-per-s and --memory-gib of it")));
+  EXPECT_THAT(
+      answer({"--memory-gib", "40"}),
+      AllOf(HasSubstr("unknown GPU 'My-Card'"),
+            HasSubstr("expected --flops-per-s, --memory-gb-per-s and --memory-gib of it, or")));
   const std::vector<std::string> known = {"--flops-per-s", "1e14", "--memory-gb-per-s", "900"};
   const auto seconds = [&](const std::string& gib) {
     std::vector<std::string> words = known;
@@ -130,6 +131,26 @@ TEST(PredictTest, ACardThatIsNotListedIsWhatTheCommandLineSaysOfIt) {
   several.insert(several.end(), {"--memory-gib", "40"});
   EXPECT_THAT(answer(several, "number_gpus=2"),
               HasSubstr("--inside-gb-per-s: not given, and not known of My-Card"));
+}
+
+TEST(PredictTest, SaysThatCopiesToTheHostAreNotCounted) {
+  const char* const kSentence = "; copies to the host are not counted";
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--set", "offload_optimizer=true"})),
+              HasSubstr(kSentence));
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu})), Not(HasSubstr(kSentence)));
+}
+
+// Of files only a run knows how long entries are.
+TEST(PredictTest, LearnedPositionsEnd) {
+  const auto of_gpt2 = [](const std::string& length) {
+    return output_of_words({"predict", "--experiment", "finetune_full_benchmark-v1.0.0", "--set",
+                            "model_name=gpt2", "--set", "number_gpus=1", "--set", "batch_size=1",
+                            "--set", "model_max_length=" + length, "--set", kGpu});
+  };
+  EXPECT_THAT(of_gpt2("1024"), HasSubstr("full, 1 rank"));
+  EXPECT_THAT(of_gpt2("2048"),
+              HasSubstr("UNSUPPORTED: model_max_length 2048: model_name gpt2 has learned 1024 "
+                        "positions; rows of that length work"));
 }
 
 TEST(PredictTest, WhatHasNoEffectOnOneEntityIsRefused) {
