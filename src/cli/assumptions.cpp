@@ -21,7 +21,8 @@ std::string tuning_text(const TrainingJob& job, const std::string& stack) {
     return counted(job.prompt.virtual_tokens, "virtual token is trained",
                    "virtual tokens are trained") +
            " (--method)";
-  return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
+  return std::string(job.lora.use_dora ? "DoRA" : "LoRA") + " of rank " +
+         std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
          (!row_of(job.tuning).quantized_weights ? ""
           : stack.ends_with("8bit")             ? " over 8-bit weights"
                                                 : " over 4-bit weights") +

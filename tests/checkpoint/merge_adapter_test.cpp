@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         MergeCase{"granitemoehybrid-lora_all", "training/granitemoehybrid",
                   "adapters/granitemoehybrid-lora_all/final", 3e-7F},
         MergeCase{"gpt2", "merged/gpt2", "merged/gpt2-adapter", 3e-7F},
+        MergeCase{"gpt2-dora", "merged/gpt2", "merged/gpt2-dora", 3e-7F},
         MergeCase{"mistral-patterns", "training/mistral", "merged/mistral-patterns", 3e-7F},
         MergeCase{"llama-lora_all-bfloat16", "merged/llama-bfloat16",
                   "adapters/llama-lora_all-bfloat16/final", 0.004F}),
@@ -192,9 +193,14 @@ class MergeRefusal : public FolderTest {
 TEST_F(MergeRefusal, OtherAdapters) {
   EXPECT_EQ(refusal(), "merged");
   fs::remove_all(root_ / "out");
+  set("use_qalora", true);
+  EXPECT_THAT(refusal(),
+              HasSubstr("adapter_config.json: use_qalora: merging such an adapter is not "
+                        "done here; expected plain LoRA"));
+  set("use_qalora", false);
   set("use_dora", true);
-  EXPECT_THAT(refusal(), HasSubstr("adapter_config.json: use_dora: merging such an adapter is not "
-                                   "done here; expected plain LoRA"));
+  EXPECT_THAT(refusal(), HasSubstr("has no lora_magnitude_vector; expected use_dora false in "
+                                   "adapter_config.json, or the file that it describes"));
   set("use_dora", false);
   set("bias", "all");
   EXPECT_THAT(refusal(), HasSubstr("bias: found \"all\"; expected \"none\""));

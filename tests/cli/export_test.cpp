@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/own_training_fixture.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
@@ -134,6 +136,42 @@ TEST_F(ExportTest, FourBitWeightsAreReadBackAsQlora) {
     otherwise.insert(otherwise.end(), {"--method", "lora"});
     EXPECT_THAT(OwnTrainingTest::program(otherwise, "predict").err,
                 HasSubstr("--method lora: the file's qlora gives way"));
+  }
+}
+
+// fms-hf-tuning's own LoraConfig has neither.
+TEST_F(ExportTest, KindsOfLoraAreReadBack) {
+  const std::vector<std::string> model = {"--set", "model_name=llama3.1-8b", "--set",
+                                          "gpu_model=NVIDIA-L4"};
+  for (const ExportProgram& program : all_export_programs()) {
+    const std::string name = program.name;
+    std::vector<std::string> words = {
+        "--experiment", "lora",         "--set",        "number_gpus=1",
+        "--set",        "batch_size=2", "--set",        "model_max_length=512",
+        "--data",       "texts.jsonl",  "--text-field", "text",
+        "--use-dora"};
+    words.insert(words.end(), model.begin(), model.end());
+    if (name == "fms-hf-tuning") {
+      EXPECT_THAT(exported(words, name).err,
+                  HasSubstr("--export fms-hf-tuning: use_dora true has no equal there"));
+      std::replace(words.begin(), words.end(), std::string("--use-dora"),
+                   std::string("--use-rslora"));
+      EXPECT_THAT(exported(words, name).err,
+                  HasSubstr("--export fms-hf-tuning: use_rslora true has no equal there"));
+      continue;
+    }
+    words.emplace_back("--use-rslora");
+    const ProgramResult result = exported(words, name);
+    ASSERT_EQ(result.status, 0) << result.err;
+    words = {"--arguments",  name + "/accelerate.yaml",
+             "--arguments",  name + "/" + program.file,
+             "--data",       "texts.jsonl",
+             "--weights",    "random",
+             "--text-field", "text"};
+    words.insert(words.end(), model.begin(), model.end());
+    const Json lora = job(words)["lora"];
+    EXPECT_EQ(lora["use_dora"], true) << name;
+    EXPECT_EQ(lora["use_rslora"], true) << name;
   }
 }
 

@@ -225,6 +225,18 @@ TEST_F(OwnTrainingTest, AnInvocationMakesALoraAnActivatedOne) {
                         "expected a property of finetune_gptq-lora_benchmark-v1.0.0"));
 }
 
+TEST_F(OwnTrainingTest, DoraIsAskedForByItsNames) {
+  EXPECT_EQ(own_job({"--lora-r", "8"})["lora"]["use_dora"], false);
+  EXPECT_EQ(own_job({"--use-dora"})["lora"]["use_dora"], true);
+  EXPECT_EQ(own_job({"--use-rslora"})["lora"]["use_rslora"], true);
+  for (const char* text :
+       {"use_peft: true\nuse_dora: true\n", "adapter: lora\npeft_use_dora: true\n",
+        "finetuning_type: lora\nuse_dora: true\n"}) {
+    write("arguments.yaml", text);
+    EXPECT_EQ(own_job({"--arguments", "arguments.yaml"})["lora"]["use_dora"], true) << text;
+  }
+}
+
 // The documents' configuration of accelerate: on 8 processes both 4 groups and 8 shards are right.
 TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
   const std::string context =

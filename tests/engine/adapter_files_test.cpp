@@ -30,8 +30,8 @@ struct Adapted {
 
   Json peft_config() const {
     TuningOptions options;
-    options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules,
-                    invocation()};
+    options.lora = {job.lora.rank, job.lora.alpha,      job.lora.dropout, job.lora.target_modules,
+                    invocation(),  job.lora.use_rslora, job.lora.use_dora};
     options.prompt.virtual_tokens = job.prompt.virtual_tokens;
     return make_tuning(job.tuning, options)->peft_config(*run.model);
   }
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, PeftAdapter,
                                            "mistral-lora_qv", "mistral-lora_all", "mistral-prompt",
                                            "granite-lora_qv", "granite-lora_all", "granite-prompt",
                                            "llama-alora_qv", "granite-alora_all",
-                                           "granitemoehybrid-alora_all"),
+                                           "granitemoehybrid-alora_all", "granite-dora"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::replace(name.begin(), name.end(), '-', '_');

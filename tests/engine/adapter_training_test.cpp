@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "granitemoeshared-lora_qv", "mixtral-lora_qv", "qwen2-lora_qv", "qwen3-lora_qv",
                     "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
                     "llama-prompt-bfloat16", "llama-alora_qv", "granite-alora_all",
-                    "granitemoehybrid-alora_all"),
+                    "granitemoehybrid-alora_all", "granite-dora", "llama-dora-bfloat16"),
     [](const auto& tested) {
       std::string name = tested.param;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -120,7 +120,7 @@ TEST_P(AdapterTrainingVariants, CheckpointingOrNotGivesTheSameNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, AdapterTrainingVariants,
                          testing::Values("llama-lora_qv", "granite-lora_all", "mistral-prompt",
-                                         "llama-alora_qv", "granite-alora_all"),
+                                         "llama-alora_qv", "granite-alora_all", "granite-dora"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -137,21 +137,46 @@ TEST(AdapterTraining, RankStabilizedAdaptersAreScaledByTheRootOfTheRank) {
   expect_losses(AdapterRun(job, "llama-lora_qv").recorder, golden, tolerance_of(golden));
 }
 
-TEST(AdapterTraining, DropoutGivesTheSameLossesWithEveryKindOfCheckpointing) {
-  TrainingJob job = adapter_job("llama-lora_all");
+class AdapterDropout : public testing::TestWithParam<const char*> {};
+
+TEST_P(AdapterDropout, GivesTheSameLossesWithEveryKindOfCheckpointing) {
+  TrainingJob job = adapter_job(GetParam());
   job.lora.dropout = 0.2;
   job.batches.max_steps = 3;
   const auto losses = [&job](bool checkpointing, bool reentrant) {
     job.activations = {.gradient_checkpointing = checkpointing, .use_reentrant = reentrant};
     std::vector<double> values;
-    for (const StepEvent& step : AdapterRun(job, "llama-lora_all").recorder.steps)
+    for (const StepEvent& step : AdapterRun(job, GetParam()).recorder.steps)
       values.push_back(step.loss);
     return values;
   };
   const std::vector<double> kept = losses(false, false);
   EXPECT_EQ(losses(true, false), kept);
   EXPECT_EQ(losses(true, true), kept);
-  EXPECT_NE(kept[0], golden_of("llama-lora_all")["steps"][0]["loss"].get<double>());
+  EXPECT_NE(kept[0], golden_of(GetParam())["steps"][0]["loss"].get<double>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, AdapterDropout, testing::Values("llama-lora_all", "granite-dora"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// |W|, which peft's adapter starts from as long as B is zero.
+TEST(AdapterTraining, MagnitudesStartAtTheNormsOfTheWeightsRows) {
+  const TrainingJob job = adapter_job("granite-dora");
+  TrainingRun theirs = prepare_run(job, alone());
+  load_adapter(adapter_folder("granite-dora") + "/initial", theirs, alone());
+  const TrainingRun ours = prepare_run(job, alone());
+  const std::vector<NamedParameter> found = trained_of(ours), expected = trained_of(theirs);
+  size_t magnitudes = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].name.ends_with("magnitude_vector.weight")) continue;
+    ++magnitudes;
+    EXPECT_TRUE(torch::allclose(*found[i].tensor, *expected[i].tensor, 1e-6)) << found[i].name;
+  }
+  EXPECT_EQ(magnitudes, 9u);
 }
 
 TEST(AdapterTraining, SaysHowMuchIsTrained) {

@@ -31,8 +31,13 @@ inline TrainingJob adapter_job(const std::string& name) {
                   config["prompt_tuning_init_text"]};
   } else {
     job.tuning = TuningMethod::kLora;
-    job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"], config["target_modules"],
-                golden.value("invocation", std::string())};
+    job.lora = {config["r"],
+                config["lora_alpha"],
+                config["lora_dropout"],
+                config["target_modules"],
+                golden.value("invocation", std::string()),
+                config["use_rslora"],
+                config["use_dora"]};
     // Names no linear of Bloom: peft says nothing, and who resolves a job leaves it out.
     std::erase(job.lora.target_modules, "dense_4h_to_4h");
   }

@@ -62,6 +62,40 @@ TEST(QloraTraining, SingleQuantizationGivesOtherWeights) {
   EXPECT_NEAR(once, dense, 0.2);
 }
 
+// peft's Linear4bit dequantizes the weight: what DoRA makes of it is what it makes of dense weights with those values, whose
+// golden run is adapter_training_test's.
+TEST(QloraTraining, MagnitudesAreThoseOfTheDequantizedWeights) {
+  TrainingJob job = qlora_job();
+  job.lora.use_dora = true;
+  job.batches.max_steps = 3;
+  job.data.padding = Padding::kMaxLength;  // equal shapes need fewer compiled products
+  TrainingRun quantized = prepare_run(job, alone());
+  job.tuning = TuningMethod::kLora;
+  job.model.hf_config.erase("quantization_config");
+  TrainingRun dense = prepare_run(job, alone());
+  const std::vector<NamedLinear> from = quantized.model->linears(), to = dense.model->linears();
+  ASSERT_EQ(from.size(), to.size());
+  {
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < to.size(); ++i) {
+      const int64_t out = (*to[i].slot)->out_features();
+      (*to[i].slot)->dense_rows(0, out).copy_((*from[i].slot)->dense_rows(0, out));
+    }
+    for (const NamedLinearGroup& linears : dense.model->linear_groups())
+      linears.group->begin_adapter();
+  }
+  std::vector<std::vector<double>> losses;
+  for (TrainingRun* run : {&quantized, &dense}) {
+    Recorder recorder;
+    train_steps(*run, alone(), {&recorder}, [] { return false; });
+    losses.emplace_back();
+    for (const StepEvent& step : recorder.steps) losses.back().push_back(step.loss);
+  }
+  ASSERT_EQ(losses[0].size(), losses[1].size());
+  for (size_t i = 0; i < losses[0].size(); ++i)
+    EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5) << "step " << i + 1;
+}
+
 // What ranks compute differs from one rank by the order in which gradients are added.
 TEST(QloraTraining, ShardsTrainAsOneRankInEveryPrecision) {
   for (const ParameterDtype dtype : {ParameterDtype::kFloat32, ParameterDtype::kBfloat16}) {
@@ -69,6 +103,7 @@ TEST(QloraTraining, ShardsTrainAsOneRankInEveryPrecision) {
       SCOPED_TRACE(std::string(strategy) + " in " + name_of(dtype));
       TrainingJob job = qlora_job();
       job.precision = {.torch_dtype = dtype};
+      job.lora.use_dora = strategy == std::string("FULL_SHARD");
       job.batches = BatchPlan();
       job.batches.max_steps = kSteps;
       job.parallel.strategy = named<Strategy>(strategy);

@@ -195,6 +195,19 @@ TEST(RanksEqualOne, FrozenAndTrainedParametersInOneUnit) {
   }
 }
 
+// Magnitudes start from whole rows of weights, of which a rank keeps parts.
+TEST(RanksEqualOne, MagnitudesOfShardedWeights) {
+  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
+    expect_ranks_equal_one({.strategy = strategy,
+                            .ranks = 3,
+                            .accumulation = 2,
+                            .tuning = "lora",
+                            .checkpointing = true,
+                            .dora = true});
+  }
+  expect_ranks_equal_one({.model = "mixtral", .tuning = "lora", .expert_ranks = 2, .dora = true});
+}
+
 // --- what a rank keeps and sends -----------------------------------------------------------------
 
 // A model whose tensors need no padding on 2 or 4 ranks, so that theory's formulas hold to the

@@ -71,6 +71,7 @@ struct RanksCase {
   std::string rotation = "ring";
   int64_t window = 0;  // of attention, where the model has one
   int64_t batch = 1;
+  bool dora = false;
   bool offload = false;  // parameters where they are sharded, else the optimizer's state
 };
 
@@ -82,13 +83,14 @@ inline std::string name_of(const RanksCase& c) {
          (c.context_ranks > 1
               ? ", rows on " + std::to_string(c.context_ranks) + " " + c.rotation + " " + c.padding
               : "") +
-         (c.offload ? ", offload" : "");
+         (c.dora ? ", DoRA" : "") + (c.offload ? ", offload" : "");
 }
 
 inline TrainingJob job_of(const RanksCase& c) {
   TrainingJob job = small_job(c.model);
   job.tuning = named<TuningMethod>(c.tuning);
   job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
+  job.lora.use_dora = c.dora;
   job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
   job.activations = {.gradient_checkpointing = c.checkpointing, .use_reentrant = c.reentrant};
   job.batches.gradient_accumulation_steps = c.accumulation;

@@ -51,11 +51,13 @@ TEST(Resuming, GoesOnInTheSameBitsWithOptimizersOfEveryKind) {
 }
 
 TEST(Resuming, GoesOnWithTheDropoutOfAdaptersWhereItWas) {
-  for (const char* tuning : {"lora", "pt"}) {
+  for (const char* tuning : {"lora", "dora", "pt"}) {
     SCOPED_TRACE(tuning);
+    const bool dora = std::string(tuning) == "dora";
     expect_goes_on([&](TrainingJob& job) {
-      job.tuning = named<TuningMethod>(tuning);
+      job.tuning = named<TuningMethod>(dora ? "lora" : tuning);
       job.lora = {.rank = 4, .alpha = 16, .dropout = 0.3, .target_modules = {"q_proj", "up_proj"}};
+      job.lora.use_dora = dora;
       job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
       job.batches.per_device_batch_size = 2;
       job.batches.gradient_accumulation_steps = 3;

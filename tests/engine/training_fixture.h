@@ -125,6 +125,7 @@ inline TrainingJob job_of(const Json& golden) {
   job.optimizer.kind = named<OptimizerKind>(settings.value("optim", "adamw_torch_fused"));
   job.optimizer.epsilon = settings.value("adam_epsilon", job.optimizer.epsilon);
   job.optimizer.learning_rate = settings["learning_rate"];
+  job.optimizer.weight_decay = settings.value("weight_decay", job.optimizer.weight_decay);
   job.optimizer.max_grad_norm = settings["max_grad_norm"];
   job.optimizer.warmup_ratio = settings["warmup_steps"];
   job.seed = settings["seed"];

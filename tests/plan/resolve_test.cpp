@@ -466,6 +466,29 @@ TEST_F(ResolveTest, AnInvocationIsAnInputWhereItIsGiven) {
   EXPECT_EQ(activated.inputs.at("alora_invocation_string"), "\\n### Response:");
 }
 
+TEST_F(ResolveTest, MagnitudesAreAnInputWhereTheyAreAskedFor) {
+  const auto resolved_lora = [this](const std::vector<std::string>& assignments,
+                                    const std::string& experiment) {
+    return resolve(request(assignments, experiment), settings_, options_, Catalog::shipped()).job;
+  };
+  for (const char* experiment :
+       {"finetune_lora_benchmark-v1.0.0", "finetune_qlora_benchmark-v1.0.0"}) {
+    const TrainingJob plain = resolved_lora({}, experiment);
+    EXPECT_FALSE(plain.lora.use_dora);
+    EXPECT_FALSE(plain.inputs.contains("use_dora"));
+    const TrainingJob dora = resolved_lora({"use_dora=true"}, experiment);
+    EXPECT_TRUE(dora.lora.use_dora);
+    EXPECT_EQ(dora.inputs.at("use_dora"), true);
+  }
+  // As peft, which takes one of the two.
+  EXPECT_EQ(error_of([&] {
+              resolved_lora({"use_dora=true", "alora_invocation_string=x"},
+                            "finetune_lora_benchmark-v1.0.0");
+            }),
+            "UNSUPPORTED: use_dora and alora_invocation_string: peft has no activated DoRA; one of "
+            "them works");
+}
+
 TEST_F(ResolveTest, AdaptersThatDoNotFitAreRefusedBeforeTheEngineIsAsked) {
   const auto refusal = [&](const std::vector<std::string>& settings) {
     return error_of([&] {

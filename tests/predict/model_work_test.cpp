@@ -66,5 +66,38 @@ TEST(ModelWorkTest, AFrozenMlpKeepsWhatItsProductNeedsAndOneInTilesItsInput) {
   EXPECT_EQ(kept(1).kept_by_engine, whole.kept_by_engine + 8) << "what dropout left of it, too";
 }
 
+// Of hidden 8 and an MLP of 16, rank 4, 64 positions. A magnitude keeps what it multiplies, and its dropout has a product of
+// its own. Norms are one product of the factors for all positions.
+TEST(ModelWorkTest, MagnitudesOfDoraKeepTheirOutputsAndMultiplyTwiceUnderDropout) {
+  TrainingJob job;
+  job.model.name = "small";
+  job.model.hf_config = {{"model_type", "llama"},    {"vocab_size", 10},
+                         {"hidden_size", 8},         {"num_hidden_layers", 2},
+                         {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                         {"intermediate_size", 16},  {"max_position_embeddings", 64}};
+  job.data.model_max_length = 32;
+  job.batches.per_device_batch_size = 2;
+  job.activations.gradient_checkpointing = true;
+  job.tuning = TuningMethod::kLora;
+  job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"up_proj"}};
+  const auto work = [&job](bool dora, double dropout) {
+    job.lora.use_dora = dora;
+    job.lora.dropout = dropout;
+    return model_work(job, Recompute::kJob);
+  };
+  constexpr double kProduct = 2 * 64 * 8 * 16, kNorms = 2 * 4 * 8 * 16;
+  const ModelWork lora = work(false, 0), dora = work(true, 0), dropped = work(true, 0.1);
+  EXPECT_EQ(dora.kept_by_engine - lora.kept_by_engine, 16);
+  EXPECT_EQ(dora.layer.trained.size() - lora.layer.trained.size(), 1u);
+  EXPECT_EQ(dora.layer.trained.back().sizes, std::vector<int64_t>{16});
+  EXPECT_DOUBLE_EQ(dora.layer_flops.forward - lora.layer_flops.forward, kNorms);
+  EXPECT_DOUBLE_EQ(dropped.layer_flops.forward - dora.layer_flops.forward, kProduct);
+  EXPECT_DOUBLE_EQ(dropped.layer_flops.backward - dora.layer_flops.backward, kProduct);
+  EXPECT_DOUBLE_EQ(dora.layer_flops.recomputed - lora.layer_flops.recomputed, kNorms);
+  job.lora.target_modules = {"down_proj"};
+  EXPECT_DOUBLE_EQ(work(true, 0).layer_flops.recomputed, work(true, 0).layer_flops.forward)
+      << "a recomputation has the layer's last product, whose output the magnitude multiplies";
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -2,8 +2,8 @@
 """Golden merges: what peft's merge_and_unload makes of adapters in adapters/CASE/final and of one with patterns.
 
 Writes merged/CASE.safetensors with the tensors that differ from the base's, and merged/mistral-patterns/, an adapter with
-use_rslora, rank_pattern, alpha_pattern and modules_to_save whose tensors are random. merged/llama-bfloat16/ is a base in bfloat16.
-merged/gpt2/ and merged/gpt2-adapter/ have linears that are stored as [in, out], a square one among them.
+use_dora, use_rslora, rank_pattern, alpha_pattern and modules_to_save whose tensors are random. merged/llama-bfloat16/ is a base in
+bfloat16. merged/gpt2/, merged/gpt2-adapter/ and merged/gpt2-dora/ have linears that are stored as [in, out], a square one among them.
 
 Made with peft 0.21, transformers 5.23, torch 2.15:  python merged.py
 A folder that `sftbench weights merge` wrote:        python merged.py --check FOLDER BASE ADAPTER
@@ -37,18 +37,20 @@ def make_patterns(folder):
     torch.manual_seed(5)
     model = AutoModelForCausalLM.from_pretrained(HERE / "training" / "mistral", dtype=torch.float32)
     config = LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=6, lora_dropout=0.0, target_modules=["q_proj", "up_proj"],
-                        use_rslora=True, rank_pattern={"up_proj": 2}, alpha_pattern={r"layers\.1\.self_attn\.q_proj": 9},
+                        use_dora=True, use_rslora=True, rank_pattern={"up_proj": 2}, alpha_pattern={r"layers\.1\.self_attn\.q_proj": 9},
                         modules_to_save=["lm_head"])
     save_random(get_peft_model(model, config), folder)
 
 
-def make_gpt2(base, folder):
+def make_gpt2(base):
     torch.manual_seed(6)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=16, n_embd=8, n_layer=1, n_head=2, n_positions=8, bos_token_id=0, eos_token_id=1))
     model.save_pretrained(base)
     (base / "generation_config.json").unlink(missing_ok=True)
-    save_random(get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=2, lora_alpha=3, target_modules=[
-        "c_attn", "c_proj", "c_fc"])), folder)
+    for name, dora, targets in (("adapter", False, ["c_attn", "c_proj", "c_fc"]), ("dora", True, ["c_attn", "attn.c_proj"])):
+        start = GPT2LMHeadModel.from_pretrained(base)
+        save_random(get_peft_model(start, LoraConfig(task_type="CAUSAL_LM", r=2, lora_alpha=3, use_dora=dora, target_modules=targets)),
+                    base.with_name(f"gpt2-{name}"))
 
 
 def save_random(peft, folder):
@@ -79,8 +81,9 @@ def main():
     out.mkdir()
     make_patterns(out / "mistral-patterns")
     jobs = {case: (HERE / "training" / model, HERE / "adapters" / case / "final") for case, model in CASES.items()}
-    make_gpt2(out / "gpt2", out / "gpt2-adapter")
+    make_gpt2(out / "gpt2")
     jobs["gpt2"] = (out / "gpt2", out / "gpt2-adapter")
+    jobs["gpt2-dora"] = (out / "gpt2", out / "gpt2-dora")
     jobs["mistral-patterns"] = (HERE / "training" / "mistral", out / "mistral-patterns")
     half = out / "llama-bfloat16"
     AutoModelForCausalLM.from_pretrained(HERE / "training" / "llama", dtype=torch.bfloat16).save_pretrained(half)

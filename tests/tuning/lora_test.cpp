@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "model/golden.h"
@@ -43,6 +45,12 @@ std::string error_of(const TuningOptions& options) {
     return std::string(to_string(error.code())) + ": " + error.what();
   }
   return "no error";
+}
+
+at::Generator cpu_numbers(uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(at::Device(at::kCPU)).clone();
+  generator.set_current_seed(seed);
+  return generator;
 }
 
 torch::Tensor some_ids() {
@@ -228,6 +236,100 @@ TEST(LoraTuning, EachTileOfRowsDropsSomethingElse) {
   TwinsRunner runner(*model);
   model->loss(some_ids(), some_ids(), 22.0, runner);
   EXPECT_FALSE(torch::equal(runner.rows.select(1, 0), runner.rows.select(1, 1)));
+}
+
+TEST(LoraTuning, MagnitudesHaveNeitherInvocationsNorGptq) {
+  TuningOptions options = lora_options({"q_proj"});
+  options.lora.magnitudes = true;
+  options.lora.invocation = {5};
+  EXPECT_EQ(error_of(options),
+            "UNSUPPORTED: lora.use_dora beside lora.invocation_string: peft has no activated DoRA; "
+            "one of them works");
+  options.lora.invocation.clear();
+  EXPECT_EQ(error_of(options), "no error");
+  try {
+    make_tuning(TuningMethod::kGptqLora, options);
+    FAIL() << "GPTQ under DoRA";
+  } catch (const RunError& error) {
+    EXPECT_STREQ(error.what(),
+                 "lora.use_dora: peft has no DoRA over GPTQ; tuning lora or qlora works");
+  }
+}
+
+// Keeps what its linear reads.
+class InputKeeper : public Linear {
+ public:
+  InputKeeper(std::unique_ptr<Linear> base, std::vector<torch::Tensor>& inputs)
+      : base_(std::move(base)), inputs_(inputs) {}
+  torch::Tensor forward(const torch::Tensor& x) override {
+    inputs_.push_back(x.detach());
+    return base_->forward(x);
+  }
+  torch::Tensor dense_rows(int64_t first, int64_t count) const override {
+    return base_->dense_rows(first, count);
+  }
+  torch::Tensor bias() const override { return base_->bias(); }
+  int64_t in_features() const override { return base_->in_features(); }
+  int64_t out_features() const override { return base_->out_features(); }
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& p) override {
+    base_->append_parameters(name, p);
+  }
+  void set_compute_dtype(torch::Dtype dtype) override { base_->set_compute_dtype(dtype); }
+
+ private:
+  std::unique_ptr<Linear> base_;
+  std::vector<torch::Tensor>& inputs_;
+};
+
+// peft.tuners.lora.variants.DoraLinearVariant.forward and dora.DoraLinearLayer.forward, over the mask that was drawn: the base
+// sees all of x, and what the magnitude changes sees what dropout left.
+TEST(LoraTuning, DropoutOfDoraIsWherePeftHasIt) {
+  const std::string folder = std::string(SFTBENCH_TEST_DATA) + "/training/granite";  // with biases
+  auto model =
+      make_causal_lm(read_json_file(folder + "/config.json"), torch::kFloat32, test_device());
+  load_weights(*model, folder);
+  TuningOptions options = lora_options({"q_proj", "v_proj"});
+  options.lora.dropout = 0.3;
+  options.lora.magnitudes = true;
+  const std::vector<NamedParameter> trained = apply_lora(*model, options);
+  fill_b(trained);
+  NamedLinearGroup group = model->linear_groups().front();
+  group.group->begin_adapter();
+  LayerRunner runner;
+  model->loss(some_ids(), some_ids(), 22.0, runner);  // a pass that trains
+  std::map<std::string, torch::Tensor> values;
+  for (const NamedParameter& parameter : model->parameters())
+    values[parameter.name] = parameter.tensor->detach();
+  const auto value = [&](size_t linear, const char* end) {
+    return values.at(group.linears[linear].name + end);
+  };
+  const torch::NoGradGuard no_grad;
+  for (const size_t linear : {0, 2}) value(linear, ".lora_magnitude_vector.weight").mul_(1.5);
+
+  std::vector<torch::Tensor> inputs;
+  *group.linears[0].slot = std::make_unique<InputKeeper>(std::move(*group.linears[0].slot), inputs);
+  const torch::Tensor x = torch::randn({2, 5, 32}, cpu_numbers(7)).to(test_device());
+  const std::vector<torch::Tensor> outputs = group.group->forward(x);
+  const auto kept = std::find_if(inputs.begin(), inputs.end(), [](const torch::Tensor& input) {
+    return (input == 0).any().item<bool>();
+  });
+  ASSERT_NE(kept, inputs.end());
+  const double share = (*kept == 0).to(torch::kFloat64).mean().item<double>();
+  EXPECT_NEAR(share, 0.3, 0.1);
+  for (const size_t linear : {0, 2}) {
+    const torch::Tensor w = value(linear, ".weight"), a = value(linear, ".lora_A.weight"),
+                        b = value(linear, ".lora_B.weight");
+    const double scaling = 16.0 / 4;
+    const torch::Tensor norm = (w + scaling * b.mm(a)).norm(2, 1);
+    const torch::Tensor scale = value(linear, ".lora_magnitude_vector.weight") / norm;
+    const torch::Tensor result = torch::linear(x, w, value(linear, ".bias"));
+    const torch::Tensor expected = result + (scale - 1) * torch::linear(*kept, w) +
+                                   scale * torch::linear(torch::linear(*kept, a), b) * scaling;
+    EXPECT_TRUE(torch::allclose(outputs[linear], expected, 1e-4, 1e-5)) << linear;
+    EXPECT_FALSE(torch::allclose(outputs[linear], result, 1e-2, 1e-2)) << "there is a difference";
+  }
+  EXPECT_TRUE(
+      torch::allclose(outputs[1], torch::linear(x, value(1, ".weight"), value(1, ".bias"))));
 }
 
 // Notes whether the input that its linear reads is part of a graph.

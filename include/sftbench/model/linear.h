@@ -41,6 +41,7 @@ struct NamedParameter {
   double stddev = 0;           // of a normal start, where it is not initializer_range
   bool unused = false;         // no loss depends on it: it gets no gradient, and nothing updates it
   bool of_layer_norm = false;  // torch.nn.LayerNorm's, which Trainer tells by class
+  bool keeps_dtype = false;    // gathered in its own, whatever dtype products have
 
   int64_t weight_count() const { return weights < 0 ? tensor->numel() : weights; }
 };
@@ -57,6 +58,11 @@ class Linear {
   virtual bool is_product() const { return false; }
   virtual ops::LinearOperands operands() const { return {}; }
 
+  // Rows [first, first + count) of the weight [out, in] (ops/dora.h), and the bias or undefined, both as they are kept.
+  // DoRA reads them: a kind of linear that has none is refused before.
+  virtual torch::Tensor dense_rows(int64_t /*first*/, int64_t /*count*/) const { return {}; }
+  virtual torch::Tensor bias() const { return {}; }
+
   virtual int64_t in_features() const = 0;
   virtual int64_t out_features() const = 0;
 
@@ -71,6 +77,8 @@ class Linear {
   // RunError(kUnsupported) naming the linear, `name`, if its kind or its shape does not allow that.
   virtual void multiply_in_fp8(const std::string& name);
 };
+
+class LinearGroup;
 
 // What tuning adds to the outputs of a group.
 class Adapter {
@@ -87,6 +95,12 @@ class Adapter {
                                                  const torch::Tensor&) {
     return {};
   }
+
+  // The outputs of the group that it belongs to: through either of both, unless more than a sum is made of them.
+  virtual std::vector<torch::Tensor> forward(const LinearGroup& group, const torch::Tensor& x);
+
+  // Sets what starts from the group's weights, which have their values now.
+  virtual void begin_at_weights(const LinearGroup&) {}
 
   virtual void append_parameters(std::vector<NamedParameter>& parameters) = 0;
 };
@@ -113,10 +127,25 @@ class LinearGroup {
   // linears are a node each: an update in the backward pass then drops a gradient before the next is computed.
   void keep_apart() { apart_ = true; }
 
+  // What an Adapter reads of its group: the outputs with what it adds, and single linears.
+  std::vector<torch::Tensor> adapted(const torch::Tensor& x) const {
+    return outputs(x, adapter_.get());
+  }
+  Linear& linear(size_t index) const { return *linears_[index]; }
+  size_t size() const { return linears_.size(); }
+
+  // The weights have their values.
+  void begin_adapter() {
+    if (adapter_) adapter_->begin_at_weights(*this);
+  }
+
   void set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
   std::unique_ptr<Adapter> take_adapter() { return std::move(adapter_); }  // null without
 
  private:
+  // With what `adapter` adds; null: without.
+  std::vector<torch::Tensor> outputs(const torch::Tensor& x, Adapter* adapter) const;
+
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Linear>> linears_;
   std::unique_ptr<Adapter> adapter_;

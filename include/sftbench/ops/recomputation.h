@@ -28,8 +28,21 @@ class LastProduct {
   LastProduct& operator=(const LastProduct&) = delete;
 
  private:
+  friend class ReadProduct;
   friend bool values_needed();
   static thread_local int depth_;
+};
+
+// While it lives, a last product is computed all the same: something reads it before the output.
+class ReadProduct {
+ public:
+  ReadProduct() : before_(LastProduct::depth_) { LastProduct::depth_ = 0; }
+  ~ReadProduct() { LastProduct::depth_ = before_; }
+  ReadProduct(const ReadProduct&) = delete;
+  ReadProduct& operator=(const ReadProduct&) = delete;
+
+ private:
+  int before_;
 };
 
 bool values_needed();

@@ -149,6 +149,7 @@ struct LoraPlan {
   // Activated LoRA: text from whose last occurrence on, in each entry, adapters act. Empty: they act everywhere.
   std::string invocation_string = {};
   bool use_rslora = false;  // what adapters add is multiplied by alpha / sqrt(rank)
+  bool use_dora = false;    // with trained magnitudes of the adapted weights' rows
 };
 
 // Virtual tokens of tuning "pt" (peft's PromptTuningConfig).

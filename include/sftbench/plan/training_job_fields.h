@@ -145,6 +145,7 @@ void fields(Visitor& visitor, LoraPlan& plan) {
   visitor("target_modules", plan.target_modules, kDerived);
   visitor("invocation_string", plan.invocation_string, kDerived);
   visitor("use_rslora", plan.use_rslora, kDerived);
+  visitor("use_dora", plan.use_dora, kDerived);
 }
 
 template <typename Visitor>

@@ -24,7 +24,8 @@ struct LoraOptions {
   // Activated LoRA: tokens from whose last occurrence on adapters act. Empty: they act everywhere.
   std::vector<int32_t> invocation = {};
   bool rank_stabilized =
-      false;  // scaled by alpha / sqrt(rank) (peft's use_rslora, arXiv 2312.03732)
+      false;                // scaled by alpha / sqrt(rank) (peft's use_rslora, arXiv 2312.03732)
+  bool magnitudes = false;  // DoRA (peft's use_dora, arXiv 2402.09353)
 };
 
 // Prompt tuning as peft's PromptTuningConfig.
@@ -47,7 +48,7 @@ class Tuning {
 
   // Prepares the model for training, once, and returns what trains: requires_grad is set on exactly
   // those. What is added belongs to the model. RunError(kUnsupported) when the options do not fit
-  // it.
+  // it. What starts from weights does so when LinearGroup::begin_adapter() says that they are there.
   virtual std::vector<NamedParameter> apply(CausalLm& model) const = 0;
 
   // What adapter_config.json says of it (adapter_files.h), of a model that it was applied to; null for a method

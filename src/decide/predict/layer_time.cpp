@@ -29,6 +29,9 @@ constexpr double kScoreBytesForward = 2 + 4 + 4 + 6 + 6 + 2,
                  kScoreBytesBackward = 2 + 8 + 6 + 4 + 4;
 
 constexpr double kAdapterUnits = 2;  // its two matrices
+// Passes of ops/dora.cpp: over a weight that is read in 16 bit and summed in 32, and over values of its outputs.
+constexpr double kNormBytes = 2 + 4 + 4 + 4;
+constexpr Passes kMagnitudeValues = {6, 15};
 
 class LayerClock {
  public:
@@ -125,6 +128,17 @@ class LayerClock {
         2 * linear.adapter_rank * (linear.in + linear.out) * rows * linear.count / rate;
     passes.forward += adapter;
     passes.backward += 2 * adapter;
+    if (linear.has_magnitude) add_magnitude(linear, rows, rate, passes);
+  }
+
+  // Norms of the weight's rows, and under dropout a second product: of what is dropped.
+  void add_magnitude(const LinearWork& linear, double rows, double rate,
+                     PassSeconds& passes) const {
+    const double weights = linear.in * linear.out * linear.count;
+    passes.forward += 2 * linear.adapter_rank * weights / rate + elements(kNormBytes * weights);
+    if (job_.lora.dropout <= 0) return;
+    passes.forward += seconds(rows, linear.out, linear.in, linear.count);
+    passes.backward += seconds(rows, linear.in, linear.out, linear.count);
   }
 
   PassSeconds products() const {
@@ -151,7 +165,9 @@ class LayerClock {
     for (const LinearWork& linear : work_.linears) {
       if (linear.adapter_rank <= 0) continue;
       values += linear.count * linear.share_of_positions *
-                (linear.in * stack_.adapter_in.*pass + linear.out * stack_.adapter_out.*pass);
+                (linear.in * stack_.adapter_in.*pass +
+                 linear.out * (stack_.adapter_out.*pass +
+                               (linear.has_magnitude ? kMagnitudeValues.*pass : 0.0)));
     }
     return rows_ * value_bytes_ * values;
   }

@@ -55,6 +55,8 @@ UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
     if (!is_target(job.lora, linear.name)) continue;
     unit.trained.push_back({linear.name + ".lora_A.weight", {job.lora.rank, linear.in}});
     unit.trained.push_back({linear.name + ".lora_B.weight", {linear.out, job.lora.rank}});
+    if (job.lora.use_dora)
+      unit.trained.push_back({linear.name + ".lora_magnitude_vector.weight", {linear.out}});
   }
   return unit;
 }
@@ -94,6 +96,19 @@ double score_count(const TrainingJob& job, const LayerShape& layer, int64_t head
   return static_cast<double>(heads * row_length(job));
 }
 
+bool has_magnitude(const TrainingJob& job, const LinearShape& linear) {
+  return row_of(job.tuning).adds_adapters && job.lora.use_dora && is_target(job.lora, linear.name);
+}
+
+// Weights of the product that a recomputation leaves out: a magnitude's gradient needs it.
+int64_t last_product(const TrainingJob& job, const LayerShape& layer) {
+  const bool read =
+      std::any_of(layer.linears.begin(), layer.linears.end(), [&](const LinearShape& linear) {
+        return linear.input == kMlpInside && has_magnitude(job, linear);
+      });
+  return read ? 0 : layer.last_product;
+}
+
 // Each position sees half of the row, or of a window that is shorter than the row.
 double attention_flops(const TrainingJob& job, const LayerShape& layer, double positions) {
   const auto length = static_cast<double>(row_length(job));
@@ -113,6 +128,7 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
   double products = 0;
   double trained = 0;
   double every_other = 0;
+  double norms = 0;  // of DoRA, whatever the number of positions
   for (const LinearShape& linear : layer.linears) {
     const double one = product_flops(linear, positions);
     products += one;
@@ -123,6 +139,9 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
         2.0 * static_cast<double>(job.lora.rank * (linear.in + linear.out)) * positions;
     products += adapter;
     trained += adapter;
+    if (!job.lora.use_dora) continue;
+    if (job.lora.dropout > 0) products += one;  // of what is dropped, and of what is not
+    norms += 2.0 * static_cast<double>(job.lora.rank * linear.in * linear.out);
   }
   const ExpertsShape& experts = layer.experts;
   const double routed = 2.0 * static_cast<double>(experts.routed + experts.active) * positions;
@@ -130,10 +149,10 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
   if (trains_weights(job)) trained += routed;
   const double attention = attention_flops(job, layer, positions);
   const double scan = scan_flops(layer, positions);
-  UnitFlops flops = {products + attention + scan, 0,
+  UnitFlops flops = {products + attention + scan + norms, 0,
                      products + trained + kAttentionBackward * attention + kScanBackward * scan};
   const double up_to_last_product =
-      flops.forward - 2.0 * static_cast<double>(layer.last_product) * positions;
+      flops.forward - 2.0 * static_cast<double>(last_product(job, layer)) * positions;
   switch (recompute) {
     case Recompute::kJob:
       if (job.activations.gradient_checkpointing) {
@@ -186,9 +205,17 @@ int64_t kept_by_dropout(const TrainingJob& job, const LayerShape& layer) {
   return kept;
 }
 
+// DoRA keeps what its magnitudes multiply.
+int64_t kept_by_magnitudes(const TrainingJob& job, const LayerShape& layer) {
+  int64_t kept = 0;
+  for (const LinearShape& linear : layer.linears)
+    if (has_magnitude(job, linear)) kept += linear.out;
+  return kept;
+}
+
 // Of the layer; of a tiled MLP the input, and nothing inside.
 double kept_values(const TrainingJob& job, const LayerShape& layer) {
-  int64_t kept = layer.kept_values + kept_by_dropout(job, layer);
+  int64_t kept = layer.kept_values + kept_by_dropout(job, layer) + kept_by_magnitudes(job, layer);
   for (const auto& [input, width] : inputs_not_kept(job, layer)) {
     const bool of_mlp = input == kMlpInput || input == kMlpInside;
     if (!of_mlp || !is_tiled(job)) kept -= width;
@@ -256,6 +283,7 @@ LinearWork linear_work(const TrainingJob& job, const LinearShape& linear) {
   work.trained = trains_weights(job);
   if (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name)) {
     work.adapter_rank = static_cast<double>(job.lora.rank);
+    work.has_magnitude = job.lora.use_dora;
   }
   return work;
 }
@@ -296,7 +324,7 @@ void put_seconds(const TrainingJob& job, const ModelConfig& config, const LayerS
   put_linears(job, config, layer, work);
   work.attention_flops = attention_flops(job, layer, positions);
   work.scan_flops = scan_flops(layer, positions);
-  work.last_product = static_cast<double>(layer.last_product);
+  work.last_product = static_cast<double>(last_product(job, layer));
   work.hidden = static_cast<double>(config.hidden_size);
   if (config.rotary && layer.query_width > 0) {
     work.rotated = static_cast<double>(layer.query_width + config.attention.key_value_width());

@@ -35,7 +35,8 @@ struct LinearWork {
   double count = 1;
   double share_of_positions = 1;  // that goes through each of them
   bool trained = false;
-  double adapter_rank = 0;  // 0: none
+  double adapter_rank = 0;     // 0: none
+  bool has_magnitude = false;  // DoRA
 };
 
 // FLOPs of one micro-batch.

@@ -29,6 +29,7 @@ class SettingsReader {
     settings.rank = number("r", true);
     settings.alpha = number("lora_alpha", false);
     settings.rank_stabilized = flag("use_rslora");
+    settings.magnitudes = flag("use_dora");
     settings.transposed = flag("fan_in_fan_out");
     settings.modules_to_save = names("modules_to_save");
     settings.rank_pattern = numbers_by_pattern("rank_pattern", true);
@@ -46,9 +47,9 @@ class SettingsReader {
 
   // What peft does for these, and this does not.
   void refuse_other_kinds() {
-    for (const char* key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias",
-                            "target_parameters", "trainable_token_indices", "layer_replication",
-                            "arrow_config", "kasa_config", "velora_config", "monteclora_config"}) {
+    for (const char* key : {"use_qalora", "use_bdlora", "lora_bias", "target_parameters",
+                            "trainable_token_indices", "layer_replication", "arrow_config",
+                            "kasa_config", "velora_config", "monteclora_config"}) {
       const Json found = value(key);
       const bool is_set = found.is_boolean() ? found.get<bool>() : !found.empty();
       if (is_set) add(key, "merging such an adapter is not done here", "plain LoRA");

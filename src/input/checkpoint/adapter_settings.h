@@ -50,6 +50,7 @@ struct AdapterSettings {
   std::filesystem::path file;  // adapter_config.json
   double rank = 0, alpha = 0;
   bool rank_stabilized = false;
+  bool magnitudes = false;                   // DoRA: each linear has one for each output
   bool transposed = false;                   // linears of the base are [in, out] (GPT-2)
   std::vector<std::string> modules_to_save;  // that the adapter has whole
   std::vector<PatternNumber> rank_pattern, alpha_pattern;  // the first that matches counts

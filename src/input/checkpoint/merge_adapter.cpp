@@ -49,6 +49,8 @@ Adapter sort_tensors(const CheckpointShard& shard, MergeFindings& findings) {
       adapter.deltas[*of_a].a = place;
     } else if (const auto of_b = without_suffix(name, ".lora_B.weight")) {
       adapter.deltas[*of_b].b = place;
+    } else if (const auto of_outputs = without_suffix(name, ".lora_magnitude_vector")) {
+      adapter.deltas[*of_outputs].magnitude = place;
     } else if (const auto of_rows = without_suffix(name, ".lora_embedding_A")) {
       adapter.deltas[*of_rows].a = place;
       adapter.deltas[*of_rows].of_embedding = true;
@@ -91,6 +93,7 @@ void check_finite(const Adapter& adapter, MergeFindings& findings) {
   for (const auto& [linear, delta] : adapter.deltas) {
     check_finite(delta.a, findings);
     check_finite(delta.b, findings);
+    check_finite(delta.magnitude, findings);
   }
   for (const auto& [name, place] : adapter.replaced) check_finite(place, findings);
 }
@@ -198,10 +201,11 @@ void write_card(const MergeRequest& request, const AdapterSettings& settings,
   card.base_model = base_model_name(request.base);
   const Json config = read_json_file((request.base / kConfig).string());
   if (config.contains("vision_config")) card.pipeline_tag = kImagesToText;
-  card.facts = {{"Base model", card.base_model},
-                {"Method", "LoRA, merged: r " + card_number(settings.rank) + ", lora_alpha " +
-                               card_number(settings.alpha)},
-                {"Adapted linears", std::to_string(summary.adapted)}};
+  card.facts = {
+      {"Base model", card.base_model},
+      {"Method", (settings.magnitudes ? "DoRA" : "LoRA") + std::string(", merged: r ") +
+                     card_number(settings.rank) + ", lora_alpha " + card_number(settings.alpha)},
+      {"Adapted linears", std::to_string(summary.adapted)}};
   if (summary.replaced > 0) {
     card.facts.emplace_back("Tensors of the adapter's own", std::to_string(summary.replaced));
   }

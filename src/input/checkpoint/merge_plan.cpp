@@ -47,6 +47,28 @@ bool is_whole(const std::string& module, const Delta& delta, const std::filesyst
   return fits;
 }
 
+// Where an adapter has them, each linear has one for each output.
+bool has_fitting_magnitude(const std::string& module, const Delta& delta, bool expected,
+                           const std::filesystem::path& file, MergeFindings& findings) {
+  const StoredTensor* magnitude = delta.magnitude.tensor;
+  if (!expected && magnitude == nullptr) return true;
+  const std::vector<int64_t> shape = {delta.b.tensor->shape.front()};
+  if (delta.of_embedding) {
+    findings.add(file, module, "is an embedding under DoRA, which is not merged here", "linears");
+  } else if (magnitude == nullptr || !expected) {
+    findings.add(file, module,
+                 std::string(expected ? "has no" : "has a") + " lora_magnitude_vector",
+                 std::string("use_dora ") + (expected ? "false" : "true") +
+                     " in adapter_config.json, or the file that it describes");
+  } else if (magnitude->shape != shape) {
+    findings.add(file, module, "has lora_magnitude_vector " + shape_text(magnitude->shape),
+                 shape_text(shape));
+  } else {
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // --- the base --------------------------------------------------------------------------------------
@@ -142,7 +164,10 @@ void MergePlan::replace(const std::string& name, const Place& place) {
 }
 
 void MergePlan::adapt(const std::string& module, const Delta& delta) {
-  if (!is_whole(module, delta, file_, findings_)) return;
+  if (!is_whole(module, delta, file_, findings_) ||
+      !has_fitting_magnitude(module, delta, settings_.magnitudes, file_, findings_)) {
+    return;
+  }
   const std::optional<size_t> at = find(module + std::string(kWeight));
   if (!at) {
     return findings_.add(file_, module, "adapts a linear that the base does not have",

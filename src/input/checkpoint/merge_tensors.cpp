@@ -56,29 +56,61 @@ std::vector<float> transposed(const std::vector<float>& values, size_t rows) {
   return result;
 }
 
-// Rows [begin, end) of weight += scaling * left right. False: a finite element is not finite any more.
-bool add_rows(std::vector<std::byte>& weight, StoredDtype dtype, const std::vector<float>& left,
-              const std::vector<float>& right, size_t rank, float scaling, size_t begin,
-              size_t end) {
-  const size_t columns = right.size() / rank;
+// The sum of a weight and its delta, element by element.
+struct Addends {
+  const std::vector<std::byte>& weight;
+  StoredDtype dtype;
+  std::vector<float> left, right;
+  size_t rank;
+  float scaling;
+
+  size_t rows() const { return left.size() / rank; }
+  size_t columns() const { return right.size() / rank; }
+};
+
+// Calls put(index, value) for each element of rows [begin, end).
+template <class Put>
+void for_each_sum(const Addends& addends, size_t begin, size_t end, const Put& put) {
+  const size_t columns = addends.columns();
   std::vector<float> row(columns);
-  bool finite = true;
   for (size_t i = begin; i < end; ++i) {
     std::fill(row.begin(), row.end(), 0.0F);
-    for (size_t k = 0; k < rank; ++k) {
-      const float factor = left[i * rank + k];
-      const float* values = right.data() + k * columns;
+    for (size_t k = 0; k < addends.rank; ++k) {
+      const float factor = addends.left[i * addends.rank + k];
+      const float* values = addends.right.data() + k * columns;
       for (size_t j = 0; j < columns; ++j) row[j] += factor * values[j];
     }
     for (size_t j = 0; j < columns; ++j) {
       const size_t index = i * columns + j;
-      const float before = element(dtype, weight.data(), index);
-      set_element(dtype, weight.data(), index, before + scaling * row[j]);
-      const float after = element(dtype, weight.data(), index);
-      finite = finite && (std::isfinite(after) || !std::isfinite(before));
+      put(index, element(addends.dtype, addends.weight.data(), index) + addends.scaling * row[j]);
     }
   }
-  return finite;
+}
+
+// Calls use(begin, end) on the parts of `rows`, each on a thread of its own.
+template <class Use>
+void on_threads(size_t rows, int threads, const Use& use) {
+  const size_t count =
+      std::clamp<size_t>(static_cast<size_t>(std::max(threads, 1)), 1, std::max<size_t>(rows, 1));
+  std::vector<std::thread> others;
+  for (size_t t = 0; t < count; ++t)
+    others.emplace_back([&, t] { use(rows * t / count, rows * (t + 1) / count); });
+  for (std::thread& thread : others) thread.join();
+}
+
+// What each output's row of the sums is multiplied with, so that it is as long as its magnitude.
+std::vector<float> factors_of(const std::vector<float>& sums, const std::vector<float>& magnitudes,
+                              bool outputs_are_columns) {
+  const size_t outputs = magnitudes.size(), inputs = sums.size() / outputs;
+  std::vector<double> squares(outputs);
+  for (size_t index = 0; index < sums.size(); ++index) {
+    const size_t output = outputs_are_columns ? index % outputs : index / inputs;
+    squares[output] += static_cast<double>(sums[index]) * sums[index];
+  }
+  std::vector<float> factors(outputs);
+  for (size_t output = 0; output < outputs; ++output)
+    factors[output] = magnitudes[output] / static_cast<float>(std::sqrt(squares[output]));
+  return factors;
 }
 
 }  // namespace
@@ -109,26 +141,32 @@ std::vector<std::byte> converted(const Place& place, StoredDtype dtype) {
 
 void add_delta(std::vector<std::byte>& weight, StoredDtype dtype, const Delta& delta, int threads) {
   const auto rank = static_cast<size_t>(delta.a.tensor->shape[0]);
-  std::vector<float> left = floats_of(delta.b), right = floats_of(delta.a);
+  Addends addends{weight, dtype, floats_of(delta.b), floats_of(delta.a), rank, delta.scaling};
   if (delta.transposed) {  // (B A)^T = A^T B^T
-    std::swap(left, right);
-    left = transposed(left, rank);
-    right = transposed(right, right.size() / rank);
+    std::swap(addends.left, addends.right);
+    addends.left = transposed(addends.left, rank);
+    addends.right = transposed(addends.right, addends.right.size() / rank);
   }
-  const size_t rows = left.size() / rank;
-  const size_t count =
-      std::clamp<size_t>(static_cast<size_t>(std::max(threads, 1)), 1, std::max<size_t>(rows, 1));
-  std::vector<std::thread> others;
   std::atomic<bool> finite = true;
-  for (size_t t = 0; t < count; ++t) {
-    others.emplace_back([&, t] {
-      if (!add_rows(weight, dtype, left, right, rank, delta.scaling, rows * t / count,
-                    rows * (t + 1) / count)) {
-        finite = false;
-      }
+  const auto put = [&](size_t index, float value) {
+    const bool was_finite = std::isfinite(element(dtype, weight.data(), index));
+    set_element(dtype, weight.data(), index, value);
+    if (was_finite && !std::isfinite(element(dtype, weight.data(), index))) finite = false;
+  };
+  if (delta.magnitude.tensor == nullptr) {
+    on_threads(addends.rows(), threads,
+               [&](size_t begin, size_t end) { for_each_sum(addends, begin, end, put); });
+  } else {
+    std::vector<float> sums(addends.rows() * addends.columns());
+    on_threads(addends.rows(), threads, [&](size_t begin, size_t end) {
+      for_each_sum(addends, begin, end, [&](size_t index, float sum) { sums[index] = sum; });
     });
+    const std::vector<float> factors =
+        factors_of(sums, floats_of(delta.magnitude), delta.transposed);
+    const size_t columns = addends.columns();
+    for (size_t index = 0; index < sums.size(); ++index)
+      put(index, factors[delta.transposed ? index % columns : index / columns] * sums[index]);
   }
-  for (std::thread& thread : others) thread.join();
   if (!finite) refuse_overflow(delta.b, dtype);
 }
 

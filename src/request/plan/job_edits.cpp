@@ -58,6 +58,7 @@ const std::map<std::string, std::string>& properties() {
       {"lora.alpha", "lora_alpha"},
       {"lora.dropout", "lora_dropout"},
       {"lora.use_rslora", "use_rslora"},
+      {"lora.use_dora", "use_dora"},
       {"lora.target_modules", "target_modules"},
       {"lora.invocation_string", "alora_invocation_string"},
       {"optimizer.learning_rate", "learning_rate"},

@@ -126,6 +126,11 @@ class ModelFit : RequestReader {
   // As the engine does, before it is asked. A family that is not known here is left to it. Entities of a
   // space mostly ask for what the one before asked for.
   void require_adapters_fit() const {
+    if (inputs_.contains("use_dora") && inputs_.contains("alora_invocation_string")) {
+      throw RunError(ReasonCode::kUnsupported,
+                     "use_dora and alora_invocation_string: peft has no activated DoRA; one of "
+                     "them works");
+    }
     if (!is_known_family()) return;
     struct Asked {
       Json hf_config;

@@ -237,13 +237,18 @@ class Resolver : RequestReader {
     return unescaped_text(argument_text("alora_invocation_string"));
   }
 
+  bool has_magnitudes() const {
+    return experiment_.find("use_dora") != nullptr && argument("use_dora").get<bool>();
+  }
+
   LoraPlan lora() const {
     return {.rank = integer("r"),
             .alpha = inputs_.at("lora_alpha").get<double>(),
             .dropout = number("lora_dropout"),
             .target_modules = listed_targets(*this),
             .invocation_string = invocation_string(),
-            .use_rslora = argument("use_rslora").get<bool>()};
+            .use_rslora = argument("use_rslora").get<bool>(),
+            .use_dora = has_magnitudes()};
   }
 
   PromptPlan prompt() const {

@@ -233,8 +233,8 @@ void ArgumentFileReader::settle_adapters() {
         {rank_place_, "lora_alpha", scalar_node(std::to_string(2 * *rank_without_alpha_))});
   }
   if (file_.tuning != "full") return;
-  constexpr std::array kOfAdapters = {"r", "lora_alpha", "lora_dropout", "use_rslora",
-                                      "target_modules"};
+  constexpr std::array kOfAdapters = {"r",          "lora_alpha", "lora_dropout",
+                                      "use_rslora", "use_dora",   "target_modules"};
   std::vector<std::string> idle;
   for (const char* property : kOfAdapters) {
     if (const GivenValue* value = find(property)) idle.push_back(value->source);

@@ -85,6 +85,7 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--lora-alpha", "lora_alpha", "N", "scale of what they add (16)"},
       {"--lora-dropout", "lora_dropout", "X", "share of their inputs left out (0.05)"},
       {"--use-rslora", "use_rslora", nullptr, "scale by lora_alpha / sqrt(r), not lora_alpha / r"},
+      {"--use-dora", "use_dora", nullptr, "DoRA: train a magnitude for each row of their weights"},
       {"--lora-targets", "target_modules", "NAMES",
        "linears that get them: all-linear, names with commas between, or a regular expression"},
       {"--alora-invocation-string", "alora_invocation_string", "TEXT",

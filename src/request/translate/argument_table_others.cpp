@@ -93,7 +93,8 @@ const std::vector<ArgumentRow>& other_arguments() {
       {"adapter", kChoice, "tuning"},
       {"lora_target_linear", kRead, "target_modules", "false"},
       {"peft_use_rslora", kProperty, "use_rslora"},
-      {"lora_fan_in_fan_out peft_use_dora lora_on_cpu", kFixed, "", "false"},
+      {"peft_use_dora", kProperty, "use_dora"},
+      {"lora_fan_in_fan_out lora_on_cpu", kFixed, "", "false"},
       {"peft peft_layers_to_transform relora relora_prune_ratio relora_cpu_offload "
        "jagged_restart_steps jagged_restart_warmup_steps jagged_restart_anneal_steps lisa_n_layers "
        "lisa_step_interval lisa_layers_attribute unfrozen_parameters qat reinit_weights",

@@ -17,6 +17,8 @@ void put_adapters(const TrainingJob& job, Facts& facts) {
     facts.push_back({"lora_alpha", static_cast<int64_t>(job.lora.alpha)});
     facts.push_back({"lora_dropout", job.lora.dropout});
     facts.push_back({"target_modules", targets});
+    facts.push_back({"use_rslora", job.lora.use_rslora, false});
+    facts.push_back({"use_dora", job.lora.use_dora, false});
     if (!job.lora.invocation_string.empty()) {
       facts.push_back({"activated", "true"});
       facts.push_back({"alora_invocation_string", escaped_text(job.lora.invocation_string)});

@@ -82,6 +82,7 @@ Json derived_values(const TrainingJob& job) {
     derived["alora_invocation_string"] = job.lora.invocation_string;
   }
   if (job.lora.use_rslora) derived["use_rslora"] = true;
+  if (job.lora.use_dora) derived["use_dora"] = true;
   if (job.evaluation.split > 0) derived["eval_split"] = job.evaluation.split;
   if (job.data.most_entries > 0) derived["max_train_samples"] = job.data.most_entries;
   if (job.data.sampling_seed != DataSource().sampling_seed) {

@@ -99,6 +99,10 @@ class WatchedLinear : public Linear {
     return y;
   }
 
+  torch::Tensor dense_rows(int64_t first, int64_t count) const override {
+    return linear_->dense_rows(first, count);
+  }
+  torch::Tensor bias() const override { return linear_->bias(); }
   int64_t in_features() const override { return linear_->in_features(); }
   int64_t out_features() const override { return linear_->out_features(); }
   void append_parameters(const std::string& name,
@@ -126,9 +130,13 @@ class WatchedAdapter : public Adapter {
   std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
                                     const torch::Tensor& x) override {
     outputs = adapter_->add_to(std::move(outputs), x);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      watch_.see(outputs[i], "the adapter of " + names_[i], names_[i] + ".lora_");
-    }
+    see(outputs);
+    return outputs;
+  }
+
+  std::vector<torch::Tensor> forward(const LinearGroup& group, const torch::Tensor& x) override {
+    std::vector<torch::Tensor> outputs = adapter_->forward(group, x);
+    see(outputs);
     return outputs;
   }
 
@@ -139,6 +147,12 @@ class WatchedAdapter : public Adapter {
   std::unique_ptr<Adapter> release() { return std::move(adapter_); }
 
  private:
+  void see(const std::vector<torch::Tensor>& outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      watch_.see(outputs[i], "the adapter of " + names_[i], names_[i] + ".lora_");
+    }
+  }
+
   std::vector<std::string> names_;
   std::unique_ptr<Adapter> adapter_;
   Watch& watch_;

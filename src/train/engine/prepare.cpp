@@ -110,7 +110,8 @@ std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& t
                   job.lora.dropout,
                   job.lora.target_modules,
                   invocation_of(job, tokenizer),
-                  job.lora.use_rslora};
+                  job.lora.use_rslora,
+                  job.lora.use_dora};
   options.prompt.virtual_tokens = job.prompt.virtual_tokens;
   if (job.tuning == TuningMethod::kPrompt) {
     require_prompt_per_row(row_of(job.data.padding));

@@ -34,6 +34,15 @@ int64_t parameter_bytes(CausalLm& model) {
   return bytes;
 }
 
+// Of one unit, whose weights have their values now; of all without one.
+void begin_adapters(CausalLm& model, const ParameterUnit* unit = nullptr) {
+  for (const NamedLinearGroup& linears : model.linear_groups()) {
+    const std::string& name = linears.linears.front().name;
+    if (unit == nullptr || name.find(unit->name + ".") != std::string::npos)
+      linears.group->begin_adapter();
+  }
+}
+
 // --- whole on every rank -------------------------------------------------------------------------
 
 std::unique_ptr<ParallelParameters> replicate(const TrainingJob& job,
@@ -55,6 +64,7 @@ PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels
   set_values(*placed.model, job, every_element, work);
   resize_vocabulary(*placed.model, vocabulary_size);
   placed.trained = tuning.apply(*placed.model);
+  begin_adapters(*placed.model);
   const std::vector<ParameterUnit> units = parameter_units(*placed.model);
   placed.parameters = is_distributed(job) ? replicate(job, units, mesh) : keep_parameters(units);
   return placed;
@@ -170,10 +180,17 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
     placed.parameters =
         shard_parameters(units, mesh, sharding_options(*placed.model, job, device),
                          [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
-                           values.set(unit, kept);
+                           // Magnitudes start from whole rows.
+                           if (job.lora.use_dora && unit.name != units.front().name) {
+                             values.set_whole(unit);
+                             begin_adapters(*placed.model, &unit);
+                           } else {
+                             values.set(unit, kept);
+                           }
                          });
   } else {
     for (const ParameterUnit& unit : units) values.set_whole(unit);
+    begin_adapters(*placed.model);
     placed.parameters = replicate(job, units, mesh);
   }
   if (experts.empty()) return placed;

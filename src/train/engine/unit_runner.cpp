@@ -117,7 +117,7 @@ std::vector<ParameterUnit> parameter_units(CausalLm& model) {
     const int64_t unit = layer_number(parameter.name, names.layer_prefix).value_or(-1) + 1;
     const bool behind = parameter.name.starts_with(norm) || parameter.name.starts_with(output);
     units[static_cast<size_t>(unit)].tensors.push_back(
-        {parameter.name, parameter.tensor, behind, parameter.packed});
+        {parameter.name, parameter.tensor, behind, parameter.packed || parameter.keeps_dtype});
   }
   return units;
 }

@@ -33,6 +33,11 @@ ops::LinearOperands DenseLinear::operands() const {
   return {weight_.to(dtype), bias_.defined() ? bias_.to(dtype) : bias_};
 }
 
+torch::Tensor DenseLinear::dense_rows(int64_t first, int64_t count) const {
+  const torch::Tensor weight = weight_.detach();
+  return transposed_ ? weight.narrow(1, first, count).t() : weight.narrow(0, first, count);
+}
+
 void DenseLinear::multiply_in_fp8(const std::string& name) {
   if (transposed_) return Linear::multiply_in_fp8(name);
   if (in_features() % ops::kFp8Multiple != 0 || out_features() % ops::kFp8Multiple != 0) {

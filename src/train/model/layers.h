@@ -32,6 +32,8 @@ class DenseLinear : public Linear {
   torch::Tensor forward(const torch::Tensor& x) override;
   bool is_product() const override { return !in_fp8_ && !transposed_; }
   ops::LinearOperands operands() const override;
+  torch::Tensor dense_rows(int64_t first, int64_t count) const override;
+  torch::Tensor bias() const override { return bias_; }
   int64_t in_features() const override { return weight_.size(transposed_ ? 0 : 1); }
   int64_t out_features() const override { return weight_.size(transposed_ ? 1 : 0); }
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;

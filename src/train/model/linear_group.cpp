@@ -11,6 +11,10 @@ void Linear::multiply_in_fp8(const std::string& name) {
                  name + " is of a kind that has no float8 product; mixed precision bf16 works");
 }
 
+std::vector<torch::Tensor> Adapter::forward(const LinearGroup& group, const torch::Tensor& x) {
+  return group.adapted(x);
+}
+
 namespace {
 
 bool is_frozen(const ops::LinearOperands& linear) {
@@ -25,8 +29,12 @@ LinearGroup::LinearGroup(std::vector<std::string> names,
     : names_(std::move(names)), linears_(std::move(linears)) {}
 
 std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
+  return adapter_ ? adapter_->forward(*this, x) : outputs(x, nullptr);
+}
+
+std::vector<torch::Tensor> LinearGroup::outputs(const torch::Tensor& x, Adapter* adapter) const {
   const bool products =
-      (adapter_ || linears_.size() > 1) &&
+      (adapter != nullptr || linears_.size() > 1) &&
       std::all_of(linears_.begin(), linears_.end(), [](const auto& l) { return l->is_product(); });
   std::vector<torch::Tensor> outputs;
   if (products) {
@@ -34,14 +42,14 @@ std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
     for (const auto& linear : linears_) operands.push_back(linear->operands());
     const torch::Tensor input = x.to(operands[0].weight.scalar_type());
     const bool frozen = std::all_of(operands.begin(), operands.end(), is_frozen);
-    if (adapter_ && frozen) outputs = adapter_->with_frozen(operands, input);
+    if (adapter != nullptr && frozen) outputs = adapter->with_frozen(operands, input);
     if (!outputs.empty()) return outputs;
     if (frozen || !apart_) outputs = ops::linears(input, operands);
   }
   if (outputs.empty()) {
     for (const auto& linear : linears_) outputs.push_back(linear->forward(x));
   }
-  return adapter_ ? adapter_->add_to(std::move(outputs), x) : outputs;
+  return adapter != nullptr ? adapter->add_to(std::move(outputs), x) : outputs;
 }
 
 std::vector<NamedLinear> LinearGroup::named_linears(const std::string& prefix) {

@@ -16,6 +16,13 @@ torch::Tensor Nf4Linear::forward(const torch::Tensor& x) {
   return ops::nf4_linear(x.to(dtype), weight_, bias_.defined() ? bias_.to(dtype) : bias_);
 }
 
+torch::Tensor Nf4Linear::dense_rows(int64_t first, int64_t count) const {
+  torch::Tensor rows =
+      torch::empty({count, weight_.in}, weight_.codes.options().dtype(dense_dtype_));
+  ops::dequantize_into(rows, weight_, {first, count}, {0, weight_.in});
+  return rows;
+}
+
 void Nf4Linear::append_parameters(const std::string& name,
                                   std::vector<NamedParameter>& parameters) {
   const std::string weight = name + ".weight";

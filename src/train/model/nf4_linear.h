@@ -22,6 +22,8 @@ class Nf4Linear : public Linear {
             torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) override;
+  torch::Tensor dense_rows(int64_t first, int64_t count) const override;
+  torch::Tensor bias() const override { return bias_; }
   int64_t in_features() const override { return weight_.in; }
   int64_t out_features() const override { return weight_.out; }
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;

@@ -1,6 +1,8 @@
-// Names in peft's files: "base_model.model." + the linear's name + ".lora_A.weight", and
-// "prompt_embeddings" as it is.
+// Names in peft's files: "base_model.model." + the linear's name + ".lora_A.weight", DoRA's magnitudes without ".weight",
+// and "prompt_embeddings" as it is.
 #include "sftbench/tuning/adapter_files.h"
+
+#include <string_view>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -8,6 +10,9 @@
 namespace sftbench {
 
 std::string adapter_tensor_name(const std::string& parameter) {
+  constexpr std::string_view kMagnitudes = ".lora_magnitude_vector", kWeight = ".weight";
+  if (parameter.ends_with(std::string(kMagnitudes) + std::string(kWeight)))
+    return "base_model.model." + parameter.substr(0, parameter.size() - kWeight.size());
   const bool of_linear =
       parameter.ends_with(".lora_A.weight") || parameter.ends_with(".lora_B.weight");
   return of_linear ? "base_model.model." + parameter : parameter;

@@ -6,7 +6,9 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/families/lora_fit.h"
+#include "sftbench/ops/dora.h"
 #include "sftbench/ops/low_rank.h"
+#include "sftbench/ops/recomputation.h"
 #include "sftbench/ops/row_tiles.h"
 #include "tuning/adapter_tensors.h"
 
@@ -38,6 +40,7 @@ class LoraAdapter : public Adapter {
     size_t output;     // of the group
     std::string name;  // of the linear
     ops::LowRankFactors factors;
+    torch::Tensor magnitude;  // [out] of DoRA; undefined without
   };
 
   LoraAdapter(std::vector<Member> members, const LoraOptions& options, uint64_t stream,
@@ -45,8 +48,13 @@ class LoraAdapter : public Adapter {
       : members_(std::move(members)),
         scale_(scale_of(options)),
         dropout_(options.dropout),
+        has_magnitudes_(options.magnitudes),
         stream_(stream),
         pass_(pass) {}
+
+  std::vector<torch::Tensor> forward(const LinearGroup& group, const torch::Tensor& x) override {
+    return has_magnitudes_ ? with_magnitudes(group, x) : group.adapted(x);
+  }
 
   std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
                                     const torch::Tensor& x) override {
@@ -58,8 +66,8 @@ class LoraAdapter : public Adapter {
     }
     // Under autocast the residual stream may be wider than what linears compute in.
     const torch::Tensor input = x.to(adapted[0].scalar_type());
-    adapted =
-        ops::add_low_rank(input, std::move(adapted), factors, scale_, dropout(), silent_rows(x));
+    adapted = ops::add_low_rank(input, std::move(adapted), factors, scale_, own_dropout(),
+                                silent_rows(x));
     for (size_t i = 0; i < members_.size(); ++i) outputs[members_[i].output] = adapted[i];
     return outputs;
   }
@@ -68,17 +76,64 @@ class LoraAdapter : public Adapter {
                                          const torch::Tensor& x) override {
     std::vector<ops::LinearAdapter> adapters;
     for (const Member& member : members_) adapters.push_back({member.output, member.factors});
-    return ops::adapted_linears(x, linears, adapters, scale_, dropout(), silent_rows(x));
+    return ops::adapted_linears(x, linears, adapters, scale_, own_dropout(), silent_rows(x));
+  }
+
+  void begin_at_weights(const LinearGroup& group) override {
+    const torch::NoGradGuard no_grad;
+    for (Member& member : members_)
+      if (has_magnitudes_) member.magnitude.copy_(norms(group, member));
   }
 
   void append_parameters(std::vector<NamedParameter>& parameters) override {
     for (Member& member : members_) {
       parameters.push_back({member.name + ".lora_A.weight", &member.factors.a});
       parameters.push_back({member.name + ".lora_B.weight", &member.factors.b});
+      if (!has_magnitudes_) continue;
+      parameters.push_back({.name = member.name + ".lora_magnitude_vector.weight",
+                            .tensor = &member.magnitude,
+                            .keeps_dtype = true});
     }
   }
 
  private:
+  torch::Tensor norms(const LinearGroup& group, const Member& member) const {
+    const Linear& linear = group.linear(member.output);
+    const auto rows = [&](int64_t first, int64_t count) { return linear.dense_rows(first, count); };
+    return ops::row_norms(rows, member.factors, scale_);
+  }
+
+  // As peft's DoRA does, dropout keeps from weight and adapter alike what the magnitude changes: W x + (s - 1) W drop(x)
+  // + s scale B A drop(x), which is W (x - drop(x)) + s (W + scale B A) drop(x).
+  std::vector<torch::Tensor> with_magnitudes(const LinearGroup& group, const torch::Tensor& x) {
+    const ops::Dropout dropped = dropout();
+    std::vector<torch::Tensor> outputs(group.size()), rest(group.size());
+    if (dropped.probability == 0) {
+      const ops::ReadProduct for_magnitudes;
+      outputs = group.adapted(x);
+    } else {
+      const torch::Tensor kept = ops::dropout(x, dropped), others = x - kept;
+      for (const Member& member : members_) {
+        Linear& linear = group.linear(member.output);
+        rest[member.output] = linear.forward(others);
+        const ops::ReadProduct for_magnitudes;
+        outputs[member.output] = linear.forward(kept);
+      }
+      outputs = add_to(std::move(outputs), kept);
+      for (size_t i = 0; i < outputs.size(); ++i)
+        if (!outputs[i].defined()) outputs[i] = group.linear(i).forward(x);
+    }
+    for (const Member& member : members_) {
+      torch::Tensor& output = outputs[member.output];
+      output = ops::with_magnitude(output, member.magnitude, norms(group, member),
+                                   group.linear(member.output).bias(), rest[member.output]);
+    }
+    return outputs;
+  }
+
+  // Of the adapter alone; with magnitudes its input has gone through it.
+  ops::Dropout own_dropout() const { return has_magnitudes_ ? ops::Dropout{} : dropout(); }
+
   ops::Dropout dropout() const {
     if (!pass_.training) return {};
     constexpr uint64_t kOdd =
@@ -98,6 +153,7 @@ class LoraAdapter : public Adapter {
 
   std::vector<Member> members_;
   double scale_, dropout_;
+  bool has_magnitudes_;
   uint64_t stream_;
   const ForwardPass& pass_;  // of the model that this belongs to
 };
@@ -134,7 +190,13 @@ std::string own_end(const std::string& linear, const std::vector<std::string>& o
 
 class LoraTuning : public Tuning {
  public:
-  explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {}
+  explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {
+    if (!options_.magnitudes || options_.invocation.empty()) return;
+    throw RunError(
+        ReasonCode::kUnsupported,
+        "lora.use_dora beside lora.invocation_string: peft has no activated DoRA; one of "
+        "them works");
+  }
 
   std::vector<NamedParameter> apply(CausalLm& model) const override {
     require_fit(adaptable_linears(model), options_);
@@ -167,6 +229,7 @@ class LoraTuning : public Tuning {
                    {"fan_in_fan_out", model.config().transposed_linears},
                    {"init_lora_weights", true},
                    {"use_rslora", options_.rank_stabilized}};
+    if (options_.magnitudes) config["use_dora"] = true;
     if (!options_.invocation.empty()) config["alora_invocation_tokens"] = options_.invocation;
     return config;
   }
@@ -207,7 +270,10 @@ class LoraTuning : public Tuning {
     for (size_t i = 0; i < group.linears.size(); ++i) {
       const NamedLinear& linear = group.linears[i];
       if (!is_adapted(linear.name)) continue;
-      members.push_back({i, linear.name, make_factors(linear, tensors)});
+      members.push_back({i, linear.name, make_factors(linear, tensors), {}});
+      if (!options_.magnitudes) continue;
+      const int64_t out = (*linear.slot)->out_features();
+      members.back().magnitude = torch::ones({out}, tensors).requires_grad_(true);
     }
     return members;
   }

@@ -12,6 +12,11 @@ std::unique_ptr<Tuning> make_tuning(TuningMethod method, const TuningOptions& op
     case TuningMethod::kFull:
       return make_full_tuning(options);
     case TuningMethod::kGptqLora:  // to LoRA, quantized linears are linears
+      if (options.lora.magnitudes) {
+        throw RunError(ReasonCode::kUnsupported,
+                       "lora.use_dora: peft has no DoRA over GPTQ; tuning lora or qlora works");
+      }
+      return make_lora_tuning(options);
     case TuningMethod::kLora:
     case TuningMethod::kQlora:
       return make_lora_tuning(options);
