@@ -117,16 +117,45 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
 }
 
-// The property that somebody took for an option: "max_steps" of "--max-steps". Empty where it is none.
-std::string property_of(const std::string& option, const CLI::App& command) {
+// Options of other programs, and what is meant.
+constexpr std::pair<const char*, const char*> kOptionsOfOthers[] = {
+    {"gpu", "gpu_model"},
+    {"gpu_type", "gpu_model"},
+    {"gpus", "number_gpus"},
+    {"num_gpus", "number_gpus"},
+    {"n_gpus", "number_gpus"},
+    {"num_nodes", "number_nodes"},
+    {"batch", "batch_size"},
+    {"length", "model_max_length"},
+    {"max_length", "model_max_length"},
+    {"seq_len", "model_max_length"},
+    {"seq_length", "model_max_length"},
+    {"max_seq_len", "model_max_length"},
+    {"sequence_length", "model_max_length"},
+    {"context_length", "model_max_length"},
+    {"lr", "learning_rate"},
+    {"rank", "r"},
+    {"lora_rank", "r"},
+    {"lora_r", "r"},
+    {"dtype", "torch_dtype"},
+    {"precision", "torch_dtype"},
+};
+
+// "--set max_steps=VALUE" for "--max-steps", which somebody took for an option. Empty where nothing serves.
+std::string option_instead(const std::string& option, const CLI::App& command) {
   if (command.get_option_no_throw("--set") == nullptr) return {};
   std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
   std::replace(name.begin(), name.end(), '-', '_');
+  if (name == "load_in_4bit" && command.get_option_no_throw("--method") != nullptr)
+    return "--method qlora";
+  for (const auto& [word, property] : kOptionsOfOthers) {
+    if (name == word) name = property;
+  }
   const std::vector<Experiment>& experiments = Catalog::shipped().experiments;
   const bool known = std::any_of(
       experiments.begin(), experiments.end(),
       [&name](const Experiment& experiment) { return experiment.find(name) != nullptr; });
-  return known ? name : std::string();
+  return known ? "--set " + name + "=VALUE" : std::string();
 }
 
 void print_error(const std::string& who, const std::string& message) {
@@ -213,10 +242,13 @@ std::string unknown_word_message(const CLI::App& app) {
   const std::string& word = unknown.front();
   if (word.size() > 1 && word.front() == '-') {
     const std::string option = word.substr(0, word.find('='));
-    const std::string property = property_of(option, *command);
-    if (!property.empty())
-      return "unknown option '" + option + "'; expected --set " + property + "=VALUE";
-    return "unknown option '" + option + "'" + did_you_mean(option, option_names(command));
+    const std::string near = did_you_mean(option, option_names(command));
+    const std::string instead = option_instead(option, *command);
+    // recommend has short options of its own for GPUs and rows, which are nearer than a property.
+    const bool asks_for_gpus = command->get_option_no_throw("--max-gpus") != nullptr;
+    if (instead.empty() || (asks_for_gpus && !near.empty()))
+      return "unknown option '" + option + "'" + near;
+    return "unknown option '" + option + "'; expected " + instead;
   }
   const std::vector<std::string> subcommands = subcommand_names(command);
   if (subcommands.empty()) return "unexpected argument '" + word + "'";

@@ -432,6 +432,15 @@ INSTANTIATE_TEST_SUITE_P(
                    "sftbench run: unknown option '--wieghts'; did you mean '--weights'?\n"},
         UsageError{{"run", "--max-steps", "3"},
                    "sftbench run: unknown option '--max-steps'; expected --set max_steps=VALUE\n"},
+        UsageError{{"predict", "--gpu", "L4"},
+                   "sftbench predict: unknown option '--gpu'; expected --set gpu_model=VALUE\n"},
+        UsageError{
+            {"run", "--seq-len=512"},
+            "sftbench run: unknown option '--seq-len'; expected --set model_max_length=VALUE\n"},
+        UsageError{{"predict", "--load-in-4bit"},
+                   "sftbench predict: unknown option '--load-in-4bit'; expected --method qlora\n"},
+        UsageError{{"recommend", "--gpu", "L4"},
+                   "sftbench recommend: unknown option '--gpu'; did you mean '--gpus'?\n"},
         UsageError{
             {"sweep", "--until-known"},
             "sftbench: --until-known: is no option any more; expected --stop-at-precision 1, "
