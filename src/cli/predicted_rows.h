@@ -1,5 +1,5 @@
-// A prediction of rows as data make them. Its memory is that of the run's largest micro-batch, its
-// time that of a row of average length.
+// A prediction of rows as data make them. The run's largest micro-batch decides its memory, and the
+// average length of rows its time.
 #pragma once
 
 #include <cstdint>
