@@ -56,7 +56,9 @@ std::vector<std::string> chosen_tests() {
   int status = RUN_ALL_TESTS();
   if (status == 0 && testing::UnitTest::GetInstance()->skipped_test_count() > 0)
     status = skipped_status;
-  std::exit(status);  // destructors run, as they do at the end of a program
+  // libtorch takes a third of a second to take apart what it has registered.
+  std::fflush(nullptr);
+  ::_exit(status);
 }
 
 int run_each_in_a_process() {

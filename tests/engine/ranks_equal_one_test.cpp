@@ -71,16 +71,19 @@ class OffloadOnCpus {
 
 TEST(RanksEqualOne, MixturesThatOffload) {
   const OffloadOnCpus copied;
-  for (const char* model : {"gpt_oss-balanced", "granitemoe-balanced", "granitemoehybrid-balanced",
-                            "granitemoeshared", "mixtral-balanced"}) {
-    for (const char* strategy : {"HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}) {
-      expect_ranks_equal_one({.model = model,
-                              .strategy = strategy,
-                              .ranks = 4,
-                              .nodes = 2,
-                              .accumulation = 2,
-                              .offload = true});
-    }
+  const std::pair<const char*, const char*> cases[] = {
+      {"gpt_oss-balanced", "HYBRID_SHARD"},
+      {"granitemoe-balanced", "HYBRID_SHARD_ZERO2"},
+      {"granitemoehybrid-balanced", "HYBRID_SHARD"},
+      {"granitemoeshared", "HYBRID_SHARD_ZERO2"},
+      {"mixtral-balanced", "HYBRID_SHARD"}};
+  for (const auto& [model, strategy] : cases) {
+    expect_ranks_equal_one({.model = model,
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .nodes = 2,
+                            .accumulation = 2,
+                            .offload = true});
     expect_ranks_equal_one({.model = model,
                             .strategy = "SHARD_OPTIM",
                             .ranks = 3,

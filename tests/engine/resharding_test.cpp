@@ -147,12 +147,12 @@ TEST(Resharding, ReplicasOfShardsAreWrittenOnce) {
 
 // Stacked matrices and tensors of each expert, under replicas and under shards.
 TEST(Resharding, ExpertsOfSeveralRanks) {
-  for (const char* model : {"granitemoe", "mixtral"}) {
-    for (const char* strategy : {"FULL_SHARD", "DDP"}) {
-      expect_loads_under(
-          {{2, strategy, 1, 2}, {2, "FULL_SHARD"}, {1, "DDP"}, {2, "DDP", 1, 2}},
-          {2, strategy, 1, 2}, [](TrainingJob&) {}, model);
-    }
+  const std::pair<const char*, const char*> cases[] = {{"granitemoe", "FULL_SHARD"},
+                                                       {"mixtral", "DDP"}};
+  for (const auto& [model, strategy] : cases) {
+    expect_loads_under(
+        {{2, strategy, 1, 2}, {2, "FULL_SHARD"}, {1, "DDP"}, {2, "DDP", 1, 2}}, {2, strategy, 1, 2},
+        [](TrainingJob&) {}, model);
   }
   expect_loads_under(
       {{3, "FULL_SHARD"}, {2, "SHARD_GRAD_OP", 1, 2}}, {6, "FULL_SHARD", 1, 2}, [](TrainingJob&) {},

@@ -37,38 +37,27 @@ torch::Tensor decoded(CausalLm& model, const torch::Tensor& ids, int64_t prefix)
   return torch::cat(logits, 1);
 }
 
-class Decoding : public ::testing::TestWithParam<std::string> {
- protected:
-  void expect_equal(torch::Dtype dtype, double tolerance) {
-    Golden golden(GetParam(), dtype);
-    const torch::Tensor& ids = golden.input_ids();
-    const torch::Tensor whole = [&] {
-      const torch::NoGradGuard no_grad;
-      return golden.model->logits(ids);
-    }();
-    const double largest = whole.abs().max().item<double>();
-    for (const int64_t prefix : {int64_t{1}, ids.size(1) / 2}) {
-      const torch::Tensor found = decoded(*golden.model, ids, prefix);
-      EXPECT_LE((found - whole).abs().max().item<double>(), tolerance * largest) << prefix;
-    }
-  }
-};
+class Decoding : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Decoding, GivesTheLogitsOfWholeRowsInFloat64) {
-  expect_equal(torch::kFloat64, 1e-10);
+void expect_logits_of_whole_rows(Golden& golden, int64_t prefix, double tolerance) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor whole = golden.model->logits(golden.input_ids());
+  const torch::Tensor found = decoded(*golden.model, golden.input_ids(), prefix);
+  const double largest = whole.abs().max().item<double>();
+  EXPECT_LE((found - whole).abs().max().item<double>(), tolerance * largest);
 }
 
-TEST_P(Decoding, GivesTheLogitsOfWholeRowsInFloat32) {
-  expect_equal(torch::kFloat32, 2e-5);
-}
+TEST_P(Decoding, GivesTheLogitsAndTheLikeliestTokenOfWholeRows) {
+  Golden exact(GetParam(), torch::kFloat64);
+  expect_logits_of_whole_rows(exact, 1, 1e-10);
+  Golden fused(GetParam(), torch::kFloat32);
+  expect_logits_of_whole_rows(fused, fused.input_ids().size(1) / 2, 2e-5);
 
-TEST_P(Decoding, FindsTheLikeliestTokenBehindEachRow) {
-  Golden golden(GetParam(), torch::kFloat64);
   const torch::NoGradGuard no_grad;
   LayerRunner runner;
-  const torch::Tensor expected = golden.model->logits(golden.input_ids()).slice(1, -1).argmax(-1);
+  const torch::Tensor expected = exact.model->logits(exact.input_ids()).slice(1, -1).argmax(-1);
   EXPECT_TRUE(
-      torch::equal(golden.model->likeliest_next(golden.input_ids(), runner), expected.squeeze(1)));
+      torch::equal(exact.model->likeliest_next(exact.input_ids(), runner), expected.squeeze(1)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Decoding, ::testing::ValuesIn(text_cases()),

@@ -21,13 +21,13 @@ using torch::Tensor;
 
 // Three chunks of what decays, the second of one tensor alone, and one of what does not.
 const std::vector<std::pair<const char*, std::vector<int64_t>>> kShapes = {
-    {"model.layers.0.self_attn.q_proj.weight", {700, 1000}},
-    {"model.layers.0.mlp.up_proj.weight", {1000, 1024}},
-    {"model.embed_tokens.weight", {4500, 1024}},
+    {"model.layers.0.self_attn.q_proj.weight", {70, 100}},
+    {"model.layers.0.mlp.up_proj.weight", {100, 1024}},
+    {"model.embed_tokens.weight", {4100, 1024}},
     {"model.layers.1.mlp.up_proj.weight", {256, 64}},
     {"model.norm.weight", {64}},
     {"model.layers.1.mlp.down_proj.bias", {7}}};
-constexpr int64_t kLargest = 4500 * 1024;
+constexpr int64_t kLargest = 4100 * 1024;
 constexpr double kDecay = 0.1;
 
 std::vector<TrainableTensor> parameters(torch::Device device) {
