@@ -402,6 +402,22 @@ int predict(PredictArguments arguments) {
   return 0;
 }
 
+void add_lengths_options(CLI::App& command, DatasetForms& data) {
+  command
+      .add_option("--lengths-of", data.dataset,
+                  "data whose lengths are counted: a file, a folder, a dataset of the hub that is "
+                  "here, or a generated one")
+      ->type_name("FILE");
+  data.text_field =
+      command.add_option("--lengths-field", data.options.text_field, "its field with the text")
+          ->type_name("NAME")
+          ->capture_default_str();
+  command
+      .add_option("--lengths-tokenizer", data.tokenizer,
+                  "directory with tokenizer.json (default: the tokenizer that ships)")
+      ->type_name("DIR");
+}
+
 }  // namespace
 
 void add_predict_command(CLI::App& app, int& exit_code) {
@@ -428,21 +444,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
                    "with --score: write what intervals rest on, as config/residuals.json, instead")
       ->type_name("FILE");
   add_evidence_option(*command, arguments->own);
-  command
-      ->add_option("--lengths-of", arguments->data.dataset,
-                   "data whose lengths are counted: a file, a folder, a dataset of the hub that is "
-                   "here, or a generated one")
-      ->type_name("FILE");
-  arguments->data.text_field =
-      command
-          ->add_option("--lengths-field", arguments->data.options.text_field,
-                       "its field with the text")
-          ->type_name("NAME")
-          ->capture_default_str();
-  command
-      ->add_option("--lengths-tokenizer", arguments->data.tokenizer,
-                   "directory with tokenizer.json (default: the tokenizer that ships)")
-      ->type_name("DIR");
+  add_lengths_options(*command, arguments->data);
   command
       ->add_option("--tokens", arguments->tokens,
                    "of one entity: how long so many tokens take, padding included: 50M, 1.5B")

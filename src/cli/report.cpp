@@ -366,6 +366,22 @@ void report(const ReportArguments& arguments) {
   if (!arguments.output.empty()) spdlog::info("wrote {}", arguments.output);
 }
 
+void add_comparison_options(CLI::App& command, ReportArguments& arguments) {
+  command
+      .add_option("--compare", arguments.compare,
+                  "join with another directory; says whether differences exceed the noise")
+      ->type_name("DIR");
+  command
+      .add_option("--vary", arguments.vary,
+                  "pair configurations that differ in this input alone: what each of its values "
+                  "does; experiment works, too")
+      ->type_name("INPUT");
+  command
+      .add_option("--baseline", arguments.baseline,
+                  "value that the others of --vary stand beside; the most frequent one")
+      ->type_name("VALUE");
+}
+
 }  // namespace
 
 void add_report_command(CLI::App& app, int& exit_code) {
@@ -399,19 +415,7 @@ void add_report_command(CLI::App& app, int& exit_code) {
                    "ado's layouts of csv: a row per entity and experiment, or one per entity")
       ->type_name("target|observed")
       ->capture_default_str();
-  command
-      ->add_option("--compare", arguments->compare,
-                   "join with another directory; says whether differences exceed the noise")
-      ->type_name("DIR");
-  command
-      ->add_option("--vary", arguments->vary,
-                   "pair configurations that differ in this input alone: what each of its values "
-                   "does; experiment works, too")
-      ->type_name("INPUT");
-  command
-      ->add_option("--baseline", arguments->baseline,
-                   "value that the others of --vary stand beside; the most frequent one")
-      ->type_name("VALUE");
+  add_comparison_options(*command, *arguments);
   add_price_option(*command, arguments->prices);
   add_price_book_option(*command, arguments->prices.book);
   command->add_option("--property", arguments->property, "what --compare and --vary compare")

@@ -329,6 +329,19 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
   return measure_and_keep(parts, plan.ending, nullptr);
 }
 
+void add_limit_options(CLI::App& command, RunArguments& arguments) {
+  command
+      .add_option("--timeout", arguments.timeout_s,
+                  "time that each run of a stability experiment may take; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=0");
+  command
+      .add_option("--stall-timeout", arguments.stall_timeout_s,
+                  "time that each run of a stability experiment may go without a step; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=0");
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
@@ -364,16 +377,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
                    "time between samples of GPUs, CPU and memory")
       ->transform(duration(0.01, 3600))
       ->option_text("DURATION=1s");
-  command
-      ->add_option("--timeout", arguments->timeout_s,
-                   "time that each run of a stability experiment may take; 0: any")
-      ->transform(duration(0, kMostSeconds))
-      ->option_text("DURATION=0");
-  command
-      ->add_option("--stall-timeout", arguments->stall_timeout_s,
-                   "time that each run of a stability experiment may go without a step; 0: any")
-      ->transform(duration(0, kMostSeconds))
-      ->option_text("DURATION=0");
+  add_limit_options(*command, *arguments);
   command->footer(R"(
 A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure
 <key>.json.failed. A key that another process measures is refused with exit

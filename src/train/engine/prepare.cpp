@@ -413,6 +413,19 @@ void require_group_fits(const TrainingJob& job, const RankGroup& group) {
                                    : "a group of " + std::to_string(group.world_size())));
 }
 
+// All that turns gradients into new parameters.
+void build_update(const TrainingJob& job, torch::Device device, TrainingRun& run) {
+  run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
+  run.optimizer = build_optimizer(job, *run.parameters, *run.model, device);
+  if (run.optimizer->updates_in_backward()) {
+    for (const NamedLinearGroup& linears : run.model->linear_groups()) linears.group->keep_apart();
+  }
+  run.schedule = schedule_of(job.optimizer, run.begin.total_steps);
+  run.learning_rate = job.optimizer.learning_rate;
+  run.max_grad_norm = job.optimizer.max_grad_norm;
+  require_optimizer_fits(*run.optimizer, *run.loss_scaler, job.optimizer, is_distributed(job));
+}
+
 // What training on the host needs in any case. Null where that is nothing, or is not known.
 std::unique_ptr<HostMemoryAhead> take_host_memory(const TrainingJob& job, const RankGroup& group) {
   if (job.device.kind != "cpu" || group.rehearses()) return nullptr;
@@ -467,15 +480,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.generation = build_generation(job, loaded.tokenized.data.evaluation, tokenizer,
                                     tuning->virtual_tokens(), run);
   run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), reader, run);
-  run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
-  run.optimizer = build_optimizer(job, *run.parameters, *run.model, device);
-  if (run.optimizer->updates_in_backward()) {
-    for (const NamedLinearGroup& linears : run.model->linear_groups()) linears.group->keep_apart();
-  }
-  run.schedule = schedule_of(job.optimizer, run.begin.total_steps);
-  run.learning_rate = job.optimizer.learning_rate;
-  run.max_grad_norm = job.optimizer.max_grad_norm;
-  require_optimizer_fits(*run.optimizer, *run.loss_scaler, job.optimizer, is_distributed(job));
+  build_update(job, device, run);
   append(run.begin.warnings, warnings_about(job, run));
 
   TrainedState state{*run.model,
