@@ -22,6 +22,7 @@ cat >"$root/try" <<'END'
 export DEBIAN_FRONTEND=noninteractive HOME=/root CCACHE_DIR=/logs/ccache
 for clone; do
   [ "$clone" = warm ] || rm -rf "$CCACHE_DIR"
+  cd /
   rm -rf /clone
   git clone --quiet /source /clone
   cd /clone
