@@ -431,8 +431,9 @@ std::string ResultReader::minified() const {
   Json json = Json::parse(content);
   const auto command = json.find("command");
   if (command == json.end() || !command->is_string()) return content;
-  std::string masked = masked_command(command->get_ref<const std::string&>());
-  if (masked == *command) return content;
+  const auto& written = command->get_ref<const std::string&>();
+  std::string masked = masked_command(written);
+  if (masked == written) return content;
   *command = std::move(masked);
   if (json.erase("checksum") > 0) json["checksum"] = digest(json_text(json));
   return json_text(json);
