@@ -86,8 +86,8 @@ void CountedFile::tell_account() const {
   if (dataset_) sftbench::tell_account(*dataset_);
 }
 
-CountedData count_data(const DatasetForms& forms) {
-  const fs::path path = require_dataset("--dataset", forms.dataset);
+CountedData count_data(const std::string& option, const DatasetForms& forms) {
+  const fs::path path = require_dataset(option, forms.dataset);
   CountedFile file(path, forms);
   CountedData counted{fs::absolute(path).string(), {}, {}};
   if (file.options() != nullptr) counted.options = *file.options();

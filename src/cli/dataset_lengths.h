@@ -47,8 +47,8 @@ struct CountedData {
   TextDatasetOptions options;
 };
 
-// Counted once and then cached. InputError.
-CountedData count_data(const DatasetForms& forms);
+// Counted once and then cached. InputError, which names the option that gives `forms.dataset`.
+CountedData count_data(const std::string& option, const DatasetForms& forms);
 
 // The lengths of one file or folder of texts that `job` trains on, as its tokenizer has them.
 // InputError.

@@ -4,10 +4,26 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
+namespace {
+
+constexpr char kSpaceOfCommand = '\x1f';
+
+}  // namespace
+
+std::string on_one_line(std::string command) {
+  std::replace(command.begin(), command.end(), ' ', kSpaceOfCommand);
+  return command;
+}
+
+std::string with_spaces(std::string text) {
+  std::replace(text.begin(), text.end(), kSpaceOfCommand, ' ');
+  return text;
+}
 
 std::vector<std::string> wrap(const std::string& text, size_t columns) {
   std::vector<std::string> lines;
@@ -56,7 +72,7 @@ std::string definition_list(const Definitions& definitions) {
       line.clear();
     }
   }
-  return text;
+  return with_spaces(std::move(text));
 }
 
 }  // namespace sftbench

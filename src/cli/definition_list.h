@@ -13,6 +13,12 @@ using Definitions = std::vector<std::pair<std::string, std::string>>;
 // unless a single word is longer. A line end in a text starts a new line in its column.
 std::string definition_list(const Definitions& definitions);
 
+// A command, which stays on one line of a definition list, so that people can paste it.
+std::string on_one_line(std::string command);
+
+// Its spaces are spaces again.
+std::string with_spaces(std::string text);
+
 // `text` cut at spaces into lines of at most `columns`.
 std::vector<std::string> wrap(const std::string& text, size_t columns);
 

@@ -1,5 +1,7 @@
 #include "cli/explain.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -14,6 +16,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/actuator.h"
+#include "sftbench/plan/training_job.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -78,6 +81,8 @@ void explain_result(const ExplainArguments& arguments) {
   Oracle oracle(settings, {}, arguments.overrides, Catalog::shipped());
   const Prediction prediction = oracle.predict(own.job, arguments.overrides.stack);
   const Uncertainty uncertainty = uncertainty_with(arguments.own, oracle);
+  if (result.at("inputs").value("backend", "") == kBackendSimulate)
+    spdlog::warn("the result is simulated: its times are predicted ones, and confirm nothing");
   const Explanation explanation = explain(own, result.at("extra"), prediction, uncertainty);
   const ExportedJobs exports =
       write_exports(arguments.exports, own.job, {}, arguments.overrides.stack);

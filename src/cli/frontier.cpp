@@ -250,7 +250,7 @@ class Frontier {
                            (at_end ? ", the largest that was asked for" : "") +
                            (edge.flaky ? ", flaky: a size beside it ran once and died once" : ""));
     if (predicted_) lines.emplace_back("predicted", std::to_string(size_of(*predicted_)));
-    lines.emplace_back("run it", command_of_size(size_of(edge.size)));
+    lines.emplace_back("run it", on_one_line(command_of_size(size_of(edge.size))));
     return "\n" + definition_list(lines);
   }
 

@@ -14,12 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Json json_in(const std::string& folder, const char* name) {
-  return read_json_file((fs::path(folder) / name).string());
-}
-
 [[noreturn]] void refuse_model(std::string key, std::string message, std::string expected) {
   throw InputError({{{}, 0, std::move(key), std::move(message), std::move(expected), {}}});
+}
+
+Json json_in(const std::string& folder, const char* name) {
+  const std::string path = (fs::path(folder) / name).string();
+  Json json = read_json_file(path);
+  if (!json.is_object())
+    refuse_model(path, std::string("found ") + json.type_name(), "a JSON object");
+  return json;
 }
 
 // "</s>", which may be an object around its content.

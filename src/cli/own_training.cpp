@@ -219,9 +219,10 @@ class Gathering {
 
   void add_devices() {
     const std::unique_ptr<Nvml> nvml = Nvml::load();
+    const bool named = given_.says("gpu_model");
     const bool gpu = nvml != nullptr && !nvml->gpus().empty();
-    add_default("number_gpus", gpu ? "1" : "0");
-    if (gpu && !given_.says("gpu_model")) add_default("gpu_model", nvml->gpus().front().name);
+    add_default("number_gpus", gpu || named ? "1" : "0");
+    if (gpu && !named) add_default("gpu_model", nvml->gpus().front().name);
   }
 
   // What the model's positions leave of the usual length.

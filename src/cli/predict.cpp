@@ -8,7 +8,9 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "cli/assumptions.h"
 #include "cli/dataset_lengths.h"
@@ -218,7 +220,7 @@ Json as_json(const PredictedRows& rows, const Uncertainty& uncertainty) {
 // Of --lengths-of, or of the file that is trained on; empty: not known.
 std::vector<int64_t> lengths_of(const PredictArguments& arguments,
                                 const MeasurementRequest& request, const TrainingJob& job) {
-  if (!arguments.data.dataset.empty()) return count_data(arguments.data).lengths;
+  if (!arguments.data.dataset.empty()) return count_data("--lengths-of", arguments.data).lengths;
   std::error_code error;
   const bool given = request.inputs.value("training_data_path", Json()).is_string();
   const bool texts = job.data.image_field.empty();
@@ -358,6 +360,19 @@ void refuse_what_has_no_effect(const PredictArguments& arguments, bool one) {
   };
   for (const auto& [option, is_idle, message, expected] : options)
     if (is_idle) throw InputError({{{}, 0, option, message, expected, {}}});
+  static const std::set<std::string_view> kForms = {
+      "--data",         "--template",      "--text-field",   "--conversation-column",
+      "--input-column", "--output-column", "--chat-template"};
+  for (const GivenOption& given : arguments.selection.arguments) {
+    if (counts && kForms.contains(given.option->option)) {
+      throw InputError({{{},
+                         0,
+                         given.option->option,
+                         "has no effect on --lengths-of",
+                         "--data FILE in the place of --lengths-of, which takes every form",
+                         {}}});
+    }
+  }
 }
 
 bool has_own_data(const Space& space) {

@@ -163,11 +163,11 @@ void put_workload(const RecommendArguments& arguments, const std::optional<Count
            "one of them");
   if (data) return put_data(arguments, *data, question);
   if (!counts) {
-    refuse("--dataset", "not given",
+    refuse("--data", "not given",
            "a file of entries, or --entries N or --tokens N with --length L");
   }
   if (arguments.padding == name_of(Padding::kPacked))
-    refuse("--padding", "packs entries of one length", "--dataset with it, or longest");
+    refuse("--padding", "packs entries of one length", "--data with it, or longest");
   Workload& work = question.workload;
   work.model_max_length = arguments.length;
   work.epochs = arguments.epochs.value_or(1);
@@ -316,9 +316,9 @@ void recommend(RecommendArguments arguments) {
       has_tokenizer(own.folder))
     arguments.data.tokenizer = own.folder;
   if (!arguments.data.dataset.empty() && arguments.entries)
-    refuse("--entries", "given beside --dataset", "one of them: a dataset says how many it has");
+    refuse("--entries", "given beside --data", "one of them: data say how many they are");
   std::optional<CountedData> data;
-  if (!arguments.data.dataset.empty()) data = count_data(arguments.data);
+  if (!arguments.data.dataset.empty()) data = count_data("--data", arguments.data);
   if (data && std::all_of(data->lengths.begin(), data->lengths.end(),
                           [](int64_t length) { return length == 0; })) {
     refuse("--data", "has no tokens: its texts are empty", "entries with text");

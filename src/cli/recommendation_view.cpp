@@ -11,6 +11,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/known_model.h"
 #include "sftbench/plan/support.h"
 
 namespace sftbench {
@@ -209,6 +210,10 @@ Definitions assumptions_of(const RecommendationView& view) {
                                    " has " + counted(question.workload.model_max_length, "token") +
                                    " (--data FILE counts yours)"
                              : view.work().counted);
+  if (const std::string beyond =
+          note_on_positions(view.answer.job.model, question.workload.model_max_length);
+      !beyond.empty())
+    lines.emplace_back("", beyond);
   if (best.padding == Padding::kPacked) {
     lines.emplace_back(
         "", counted(best.rows_per_step, "row of a step holds", "rows of a step hold") + " about " +
@@ -348,7 +353,7 @@ Definitions reasons_of(const RecommendationView& view) {
     lines.emplace_back("sftbench", "would take " + cell_text(short_figure(answer.own_hours)) +
                                        " h with it, by its own profile");
   }
-  lines.emplace_back("measure it", command_of(best, view));
+  lines.emplace_back("measure it", on_one_line(command_of(best, view)));
   return lines;
 }
 
@@ -356,7 +361,7 @@ std::string as_markdown(const Definitions& definitions) {
   std::string text, last;
   for (const auto& [term, definition] : definitions) {
     if (!term.empty()) last = term;
-    std::string line = definition;
+    std::string line = with_spaces(definition);
     std::replace(line.begin(), line.end(), '\n', ' ');
     text += "- **" + last + "**: " + line + "\n";
   }

@@ -1,11 +1,14 @@
 #include "cli/recommended_data.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool is_generated(const DatasetForms& forms) {
   return forms.dataset.find_first_of("/.") == std::string::npos;
@@ -14,7 +17,9 @@ bool is_generated(const DatasetForms& forms) {
 }  // namespace
 
 void put_own_data(const std::string& given, const CountedData& data, DataSource& source) {
-  source.dataset_id = given;
+  std::error_code error;
+  const bool here = fs::exists(given, error);  // else a dataset of the hub, or a generated one
+  source.dataset_id = here ? fs::path(data.path).filename().string() : given;
   source.path = data.path;
   source.pretokenized = data.options.pretokenized;
   source.conversation_field = data.options.conversation_field;

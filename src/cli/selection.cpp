@@ -158,12 +158,25 @@ void add_selection_options(CLI::App& command, Selection& selection) {
 std::string full_experiment_name(const Catalog& catalog, const std::string& option,
                                  const std::string& given) {
   if (given.empty() || catalog.experiment(given) != nullptr) return given;
-  std::vector<std::string> fitting;
+  std::vector<std::string> fitting, methods;
   for (const std::string& name : catalog.experiment_names()) {
-    if (name.starts_with(given + "_benchmark-") ||
-        name.starts_with("finetune_" + given + "_benchmark-"))
-      return name;
+    constexpr std::string_view kBefore = "finetune_", kBehind = "_benchmark-";
+    if (name.starts_with(given + std::string(kBehind))) return name;
+    if (name.starts_with(kBefore)) {
+      methods.push_back(name.substr(kBefore.size(), name.find(kBehind) - kBefore.size()));
+      if (methods.back() == given) return name;
+    }
     if (name.starts_with(given)) fitting.push_back(name);
+  }
+  // Of the long names, a misspelled short one is far.
+  if (const std::string nearest = nearest_spelling(given, methods);
+      fitting.empty() && !nearest.empty()) {
+    throw InputError({{{},
+                       0,
+                       option,
+                       "unknown experiment '" + given + "'",
+                       "one of " + join(methods) + ", or a whole name",
+                       nearest}});
   }
   if (fitting.size() > 1) {
     throw InputError({{{},

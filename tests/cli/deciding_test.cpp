@@ -493,7 +493,7 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
     further.insert(further.begin(), {entries, "1000"});
     return output_of(asked(further));
   };
-  EXPECT_THAT(output_of(asked({})), HasSubstr("--dataset: not given"));
+  EXPECT_THAT(output_of(asked({})), HasSubstr("--data: not given"));
   EXPECT_THAT(output_of({"recommend", "--model", "llama-3.1", "--entries", "5"}),
               HasSubstr("unknown model 'llama-3.1'"));
   EXPECT_THAT(error({"--method", "dora"}), HasSubstr("unknown method 'dora'"));
@@ -511,7 +511,7 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(
       error({"--method", "full", "--gpus", "NVIDIA-L4", "--max-gpus", "1", "--max-oom-risk", "1%"}),
       HasSubstr("runs out of memory with"));
-  EXPECT_THAT(error({"--dataset", "x.jsonl"}), HasSubstr("--entries: given beside --dataset"));
+  EXPECT_THAT(error({"--dataset", "x.jsonl"}), HasSubstr("--entries: given beside --data"));
   EXPECT_THAT(error({"--prices", file("p.yaml", "currency: EUR\nprices: []\nkey: 1\n")}),
               HasSubstr("p.yaml:3: key"));
   EXPECT_THAT(error({"--format", "html"}), HasSubstr("html"));

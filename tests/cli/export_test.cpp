@@ -274,5 +274,19 @@ TEST_F(ExportTest, RecommendExportsItsBest) {
   EXPECT_THAT(read_file((folder_ / "mine/train.sh").string()), HasSubstr("--max_seq_length 777"));
 }
 
+// A relative path of two parts looks like a dataset of the hub.
+TEST_F(ExportTest, RecommendExportsAFileOfAFolder) {
+  fs::create_directory(folder_ / "d");
+  write("d/alpaca.jsonl", "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\"}\n");
+  const ProgramResult result =
+      program({"--model", "llama3.1-8b", "--data", "d/alpaca.jsonl", "--gpus", "H100", "--length",
+               "64", "--export", "llamafactory=mine"},
+              "recommend");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json info = read_json_file((folder_ / "mine/dataset_info.json").string());
+  EXPECT_EQ(info["data"]["file_name"], fs::canonical(folder_ / "d/alpaca.jsonl").string());
+  EXPECT_FALSE(info["data"].contains("hf_hub_url"));
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

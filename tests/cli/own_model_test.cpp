@@ -345,5 +345,64 @@ TEST_F(OwnModelTest, RecommendSaysWhereAModelThatIsNotHereComesFrom) {
                         "'mixtral-8x7b-instruct-v0.1'?"));
 }
 
+TEST_F(OwnModelTest, AConfigThatIsNoObjectIsNamedByEveryCommand) {
+  write("my-llama/config.json", "[1, 2]");
+  for (const char* command : {"expand", "predict", "run", "sweep"}) {
+    const ProgramResult result = ask(command, {});
+    EXPECT_EQ(result.status, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("my-llama/config.json: found array; expected a JSON object"))
+        << command;
+  }
+}
+
+TEST_F(OwnModelTest, AGpuModelAloneIsOneGpu) {
+  const ProgramResult result = ask("predict", {"--set", "gpu_model=H100"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no number_gpus: 1"));
+  EXPECT_THAT(result.out, HasSubstr("1 rank"));
+}
+
+TEST_F(OwnModelTest, AMisspelledMethodIsNearItsShortName) {
+  const ProgramResult result = ask("expand", {"--method", "qlroa"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("did you mean 'qlora'?"));
+}
+
+TEST_F(OwnModelTest, AFormOfDataBesideLengthsOfIsRefused) {
+  const ProgramResult result = program({"--model", "my-llama", "--lengths-of", "pairs.json",
+                                        "--template", "{{input}}", "--set", "gpu_model=H100"},
+                                       "predict");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--template: has no effect on --lengths-of"));
+}
+
+TEST_F(OwnModelTest, ARecommendationBeyondTheModelsPositionsSaysSoAndPrintsItsCommandOnOneLine) {
+  edit_config("max_position_embeddings", 128);
+  const auto recommended = [this](const char* length) {
+    return program({"--model", "my-llama", "--entries", "10", "--length", length, "--gpus", "H100",
+                    "--max-gpus", "1"},
+                   "recommend")
+        .out;
+  };
+  const std::string text = recommended("129");
+  EXPECT_THAT(text, HasSubstr("model_max_length 129 is beyond the 128 positions"));
+  EXPECT_THAT(recommended("128"), Not(HasSubstr("is beyond")));
+  const size_t command = text.find("  measure it  sftbench run ");
+  ASSERT_NE(command, std::string::npos) << text;
+  const std::string line = text.substr(command, text.find('\n', command) - command);
+  EXPECT_THAT(line, testing::EndsWith(" --set max_steps=10"));
+  EXPECT_GT(line.size(), 100u);
+}
+
+TEST_F(OwnModelTest, AnExplanationSaysThatAResultIsSimulated) {
+  const ProgramResult run = ask("run", {"--set", "gpu_model=H100", "--backend", "simulate"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  std::string result;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "results")) {
+    if (entry.path().extension() == ".json") result = entry.path().string();
+  }
+  EXPECT_THAT(program({result}, "explain").err, HasSubstr("the result is simulated"));
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

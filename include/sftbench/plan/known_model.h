@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sftbench/families/model_config.h"
@@ -26,5 +27,9 @@ struct KnownModel {
 
 // Of this thread, valid until it has asked for 64 other models. InputError as parse_model_config().
 const KnownModel& known_model(const ModelSource& source);
+
+// That rows are longer than the model has positions, which is legal: rotary embeddings have no end.
+// Empty: they are not, or nobody knows. REQUIRES: learned positions were refused.
+std::string note_on_positions(const ModelSource& source, int64_t model_max_length);
 
 }  // namespace sftbench

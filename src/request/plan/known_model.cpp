@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+
+#include "plan/model_source.h"
+#include "sftbench/families/family.h"
 
 namespace sftbench {
 namespace {
@@ -39,6 +43,15 @@ const KnownModel& known_model(const ModelSource& source) {
   model.kinds = kinds_of(model.shape.layers);
   if (known.size() >= kMostRemembered) known.clear();
   return known[source.name] = std::move(model);
+}
+
+std::string note_on_positions(const ModelSource& source, int64_t model_max_length) {
+  if (find_family(family_of(source.hf_config)) == nullptr) return {};
+  const int64_t positions = known_model(source).config.max_position_embeddings;
+  if (positions == 0 || model_max_length <= positions) return {};
+  return "model_max_length " + std::to_string(model_max_length) + " is beyond the " +
+         std::to_string(positions) + " positions (max_position_embeddings) of model_name " +
+         source.name;
 }
 
 }  // namespace sftbench

@@ -124,17 +124,10 @@ class Resolver : RequestReader {
     }
   }
 
-  // Rows that are longer are legal: rotary embeddings have no end. Learned ones are refused before.
   void note_positions() {
-    const TrainingJob& job = resolution_.job;
-    if (find_family(family_of(job.model.hf_config)) == nullptr) return;
-    const ModelConfig& config = known_model(job.model).config;
-    const int64_t positions = config.max_position_embeddings;
-    if (positions == 0 || job.data.model_max_length <= positions) return;
-    resolution_.notes.push_back("model_max_length " + std::to_string(job.data.model_max_length) +
-                                " is beyond the " + std::to_string(positions) +
-                                " positions (max_position_embeddings) of model_name " +
-                                job.model.name);
+    std::string note =
+        note_on_positions(resolution_.job.model, resolution_.job.data.model_max_length);
+    if (!note.empty()) resolution_.notes.push_back(std::move(note));
   }
 
   // --- parts of the job --------------------------------------------------------------------------
