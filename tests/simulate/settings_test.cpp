@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
@@ -80,6 +82,11 @@ TEST(SimulationSettingsTest, TheHelpNamesEveryKey) {
   for (const char* key : {"steps", "step_s", "noise", "seed", "sleep_s", "fail", "hang_at_step",
                           "crash_signal", "crash_probability"}) {
     EXPECT_NE(help.find(std::string("  ") + key + " "), std::string::npos) << key;
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    ASSERT_GT(line.size(), 25u) << line;
+    EXPECT_EQ(line.find_last_of(' ', 24), 23u) << "explanations stand in a column: " << line;
   }
 }
 

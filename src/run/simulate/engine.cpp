@@ -34,7 +34,7 @@ std::mt19937_64 generator_of(const std::string& name) {
 }
 
 void sleep_for(double seconds) {
-  if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 // The course of one run, step by step.

@@ -74,7 +74,7 @@ Faults::Faults(const SimulationSettings& settings, const JobCost& cost, bool on_
     settings_.fail.reset();
     if (fails) settings_.fail = settings.fail.value_or(ReasonCode::kInternal);
   }
-  if (settings.memory_noise > 0) device_gib_ *= 1 + settings.memory_noise * gaussian(generator);
+  device_gib_ *= 1 + settings.memory_noise * gaussian(generator);
 }
 
 void Faults::refuse_memory() const {
