@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -60,8 +61,14 @@ ServedReply refusal(int status, const std::string& body) {
   return reply;
 }
 
+double unix_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(now).count();
+}
+
 TEST(MlflowTrackerTest, WritesStepsReadingsInputsAndFigures) {
   FakeMlflow server;
+  const double before_ms = unix_ms();
   Reports reports;
   Trackers trackers(tracked_by(server.url()), run_of_test(), reports.sink(), limits_of_test());
   tell_steps(trackers);
@@ -87,6 +94,9 @@ TEST(MlflowTrackerTest, WritesStepsReadingsInputsAndFigures) {
   }
   ASSERT_EQ(times.size(), 3);
   EXPECT_NEAR(static_cast<double>(times[2] - times[0]), 4000, 2);
+  // The first reading, at 100 s of the run's clock, is now; the first step ended at 103.5 s.
+  EXPECT_GE(static_cast<double>(times[0]), before_ms + 3500 - 1);
+  EXPECT_LE(static_cast<double>(times[0]), unix_ms() + 3500 + 1);
 }
 
 TEST(MlflowTrackerTest, ARepeatedRunGoesOnWithItsOwn) {
@@ -224,6 +234,37 @@ TEST(MlflowTrackerTest, ASlowServerHoldsNobodyUp) {
   held.unlock();
   ASSERT_EQ(problems.size(), 1);
   EXPECT_THAT(problems[0], HasSubstr("events were dropped, as it was too slow"));
+}
+
+TEST(MlflowTrackerTest, OnlyEventsThatFindTheQueueFullAreDropped) {
+  for (const int more : {0, 1, 2}) {
+    FakeMlflow server;
+    std::mutex hold;
+    std::unique_lock held(hold);
+    server.fault = [&](const std::string&) -> std::optional<ServedReply> {
+      const std::lock_guard wait(hold);
+      return std::nullopt;
+    };
+    TrackerLimits limits = limits_of_test();
+    limits.queue_events = 8;
+    limits.request_s = 600;
+    Reports reports;
+    Trackers trackers(tracked_by(server.url()), run_of_test(), reports.sink(), limits);
+    trackers.on_sample(reading_of_test(0));
+    while (server.requests().empty()) std::this_thread::yield();  // its thread waits for an answer
+    TrainControl control;
+    for (int step = 1; step <= 8 + more; ++step) trackers.on_step_end(step_of_test(step), control);
+    held.unlock();
+    const std::vector<std::string> problems = trackers.finish(measurement_of_test());
+    EXPECT_EQ(values_of(server.runs().at("run0"), "loss").size(), 8);
+    const std::string begin = "tracker mlflow=" + server.url() + ": ";
+    if (more == 0) EXPECT_THAT(problems, IsEmpty());
+    if (more == 1)
+      EXPECT_THAT(problems, ElementsAre(begin + "1 event was dropped, as it was too slow"));
+    if (more == 2)
+      EXPECT_THAT(problems, ElementsAre(begin + "2 events were dropped, as it was too slow"));
+    EXPECT_EQ(reports.texts(), problems);
+  }
 }
 
 TEST(MlflowTrackerTest, ARunThatFailedOrWasInterruptedSaysSo) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "sftbench/base/file.h"
+#include "temporary_file.h"
 #include "trackers/record.h"
 #include "trackers/tensorboard.h"
 
@@ -18,6 +19,7 @@ namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::EndsWith;
+using testing::StartsWith;
 
 // RFC 3720, appendix B.4.
 TEST(Crc32cTest, IsCastagnolis) {
@@ -76,11 +78,63 @@ TEST(TensorboardTrackerTest, TellsHowTheRunEnded) {
   EXPECT_THAT(written(nullptr), EndsWith(run_end_event(2, false))) << "it was interrupted";
 }
 
+// What older files have from the step behind the checkpoint on does not count.
+TEST(TensorboardTrackerTest, GoesOnBehindTheCheckpointAndPutsFiguresAtTheLastStep) {
+  const fs::path folder = temporary_file("folder");
+  TrackedRun run;
+  run.name = "name";
+  TensorboardTracker tracker(folder.string(), run);
+  TrainBegin begin;
+  begin.resumed_step = 5;
+  tracker.begin(begin, 1);
+  tracker.add({{PointGroup::kTraining, "loss", 7, 0, 1, 0.5},
+               {PointGroup::kEvaluation, "loss", 7, 0, 1, 0.25},
+               {PointGroup::kSystem, "cpu_percent", 90, 0, 1, 50}});
+  EXPECT_EQ(tracker.written(), 0);
+  tracker.flush();
+  EXPECT_EQ(tracker.written(), 3);
+  auto measurement = std::make_shared<Measurement>();
+  measurement->status = Status::kValid;
+  measurement->measured = {{"train_runtime", 5.5}};
+  tracker.end({measurement, 2, 0});
+  EXPECT_EQ(tracker.written(), 3) << "figures were not given to it";
+  const fs::path file = fs::directory_iterator(folder / tensorboard_folder(run))->path();
+  const std::string text = read_file(file);
+  EXPECT_THAT(text, StartsWith(version_event(1) + session_start_event(1, 6)));
+  EXPECT_THAT(
+      text, EndsWith(scalar_event(1, 7, "train/loss", 0.5) + scalar_event(1, 7, "eval/loss", 0.25) +
+                     scalar_event(1, 90, "system/cpu_percent", 50) +
+                     scalar_event(2, 7, "measured/train_runtime", 5.5) + run_end_event(2, true)));
+}
+
+// One without training, as of a cell that fails before it.
+TEST(TensorboardTrackerTest, PutsFiguresOfARunWithoutStepsAtItsCheckpoint) {
+  const fs::path folder = temporary_file("folder");
+  const TrackedRun run;
+  TensorboardTracker tracker(folder.string(), run);
+  TrainBegin begin;
+  begin.resumed_step = 5;
+  tracker.begin(begin, 1);
+  auto measurement = std::make_shared<Measurement>();
+  measurement->status = Status::kFailed;
+  measurement->measured = {{"train_runtime", 5.5}};
+  tracker.end({measurement, 2, 0});
+  const fs::path file = fs::directory_iterator(folder / tensorboard_folder(run))->path();
+  EXPECT_THAT(read_file(file), EndsWith(scalar_event(2, 5, "measured/train_runtime", 5.5) +
+                                        run_end_event(2, false)));
+}
+
 TEST(TensorboardFolderTest, FitsAFileNameAndBeginsWithTheName) {
   TrackedRun run;
   run.name = "0123abcd.2";
   run.entity_id = "model_name.a/b-\xC3\xA9";
   EXPECT_EQ(tensorboard_folder(run), "0123abcd.2-model_name.a_b-\xC3\xA9");
+  run.entity_id = "a\\b\x1F\x7F c~";
+  EXPECT_EQ(tensorboard_folder(run), "0123abcd.2-a_b__ c~");
+  run.entity_id = std::string(189, 'x');
+  EXPECT_EQ(tensorboard_folder(run), "0123abcd.2-" + std::string(189, 'x')) << "200 bytes fit";
+  run.entity_id = std::string(190, 'x');
+  EXPECT_EQ(tensorboard_folder(run), "0123abcd.2-" + std::string(189, 'x'));
   run.entity_id = std::string(188, 'x') + "\xC3\xA9";  // the cut would be within the character
   EXPECT_EQ(tensorboard_folder(run), "0123abcd.2-" + std::string(188, 'x'));
 }
