@@ -88,6 +88,31 @@ TEST_F(AvailableMemoryTest, KnowsTheFirstVersionOfControlGroups) {
   EXPECT_EQ(available_memory(root_).bytes, 20 * kGiB) << "the kernel's number for: no limit";
 }
 
+TEST_F(AvailableMemoryTest, AGroupThatLeavesAsMuchAsTheMachineHasIsNoLimit) {
+  file("proc/self/cgroup", "0::/jobs\n");
+  file("sys/fs/cgroup/jobs/memory.max", gib(23));
+  file("sys/fs/cgroup/jobs/memory.current", gib(3));
+  EXPECT_EQ(available_memory(root_).bytes, 20 * kGiB);
+  EXPECT_EQ(available_memory(root_).limit, "");
+}
+
+TEST_F(AvailableMemoryTest, AGroupThatDoesNotSayWhatItUsesIsNoLimit) {
+  file("proc/self/cgroup", "0::/jobs\n");
+  file("sys/fs/cgroup/jobs/memory.max", gib(1));
+  EXPECT_EQ(available_memory(root_).bytes, 20 * kGiB);
+  EXPECT_EQ(available_memory(root_).limit, "");
+}
+
+// cgroups(7): hierarchy-ID:controller-list:cgroup-path
+TEST_F(AvailableMemoryTest, LinesThatNameNoGroupAreLeftOut) {
+  file("proc/self/cgroup", "\nmemory\n4:memory\n");
+  EXPECT_TRUE(memory_cgroups(root_).empty());
+  file("proc/self/cgroup", "4:memory:/a/b\n");
+  std::vector<std::string> names;
+  for (const MemoryCgroup& group : memory_cgroups(root_)) names.push_back(group.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"/a/b", "/a", "/"}));
+}
+
 TEST_F(AvailableMemoryTest, IsThatOfTheMountedGroupInAContainer) {
   file("proc/self/cgroup", "0::/../../host/path\n");
   file("sys/fs/cgroup/memory.max", gib(2));

@@ -64,7 +64,9 @@ TEST(ExpertLoadTest, NoStepsAndNoExpertsHaveNoNumbers) {
 }
 
 TEST(ExpertLoadTest, CountsOfPartOfALayerAreAnError) {
+  EXPECT_THROW(expert_load(counts(1, {})), std::exception);
   EXPECT_THROW(expert_load(counts(1, {1, 2, 3})), std::exception);
+  EXPECT_THROW(expert_load(counts(1, {1, 2, 3, 4, 5})), std::exception);
   EXPECT_THROW(expert_load(counts(2, {1, 2, 3, 4})), std::exception);
   EXPECT_THROW(expert_load(counts(1, {1, 2, 3, 4}, 3)), std::exception);
 }

@@ -1,6 +1,7 @@
 // A libnvidia-ml.so.1 for machines without NVIDIA's driver: as many devices as FAKE_NVML_GPUS lists
 // product names (separated by ';'), with readings that follow from the device's number alone.
-// The last device has no energy counter, as old boards have none.
+// The last device has no energy counter, as old boards have none. One named "lost" cannot be had, one named
+// "mute" tells nothing of its memory, one named "empty" has none.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -13,6 +14,7 @@ constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kDriverNotLoaded = 9;
+constexpr int kGpuIsLost = 15;
 
 std::vector<std::string> names() {
   const char* list = std::getenv("FAKE_NVML_GPUS");
@@ -41,6 +43,7 @@ int nvmlInit_v2() {
   return names().empty() ? kDriverNotLoaded : kSuccess;
 }
 int nvmlShutdown() {
+  setenv("FAKE_NVML_ENDED", "yes", 1);
   return kSuccess;
 }
 const char* nvmlErrorString(int status) {
@@ -54,7 +57,8 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
   return kSuccess;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
-  if (index >= names().size()) return kInvalidArgument;
+  if (index >= names().size()) std::abort();  // its index is to be below the count
+  if (names()[index] == "lost") return kGpuIsLost;
   *handle = reinterpret_cast<void*>(static_cast<size_t>(index) + 1);
   return kSuccess;
 }
@@ -65,6 +69,8 @@ int nvmlDeviceGetUUID(void* handle, char* text, unsigned size) {
   return copy("GPU-0" + std::to_string(number(handle)) + "-fake", text, size);
 }
 int nvmlDeviceGetMemoryInfo(void* handle, unsigned long long* total_free_used) {
+  if (names()[number(handle)] == "mute") return kNotSupported;
+  if (names()[number(handle)] == "empty") return kSuccess;  // the caller's zeros
   total_free_used[0] = 80ULL << 30;
   total_free_used[2] = (number(handle) + 1) * (20ULL << 30);
   total_free_used[1] = total_free_used[0] - total_free_used[2];

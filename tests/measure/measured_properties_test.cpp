@@ -127,6 +127,20 @@ TEST(MeasuredPropertiesTest, WhatNvmlDoesNotReportIsAbsent) {
   EXPECT_FALSE(q.contains("gpu_memory_utilization_peak"));
 }
 
+TEST(MeasuredPropertiesTest, AReadingWithoutAGpuThatTheFirstOneHadIsLeftOut) {
+  const Json p = measured_properties(
+      measured_span(record_of(2), 0),
+      {reading(10, 0, 1, {gpu(50, 10, 100, 400)}), reading(14, 1, 1)}, 1, false);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_avg"], 50);
+  EXPECT_DOUBLE_EQ(p["gpu_power_percent_avg"], 25);
+}
+
+TEST(MeasuredPropertiesTest, StepsThatTookNoTimeAreABug) {
+  RunRecord record = record_of(1);
+  record.steps[0].end_s = record.steps[0].begin_s;
+  EXPECT_THROW(measured_properties(measured_span(record, 0), {}, 0, false), std::logic_error);
+}
+
 TEST(MeasuredPropertiesTest, TrainTokensAreLeftOutWhenTimeStoppedTheRun) {
   const Json p = measured_properties(measured_span(record_of(2), 0),
                                      {reading(10, 0, 1), reading(14, 1, 1)}, 0, true);
@@ -174,7 +188,17 @@ TEST(MeasuredPropertiesTest, WaitingForAProcessorIsAShareOfTheTimeThatThreadsCou
       << "the kernel does not tell";
   EXPECT_TRUE(run_queue_wait_share({{0, {threads(0, 0, 0), threads(1, 0.05, 0.04)}}}).is_null())
       << "too little to tell";
+  // From a tenth of a second on.
+  EXPECT_EQ(run_queue_wait_share({{0, {threads(0, 0, 0), threads(1, 0.05, 0.05)}}}), 0.5);
   EXPECT_TRUE(run_queue_wait_share({{0, {}}}).is_null());
+  // All four figures, or none.
+  for (const auto figure : {&SystemReading::threads_ran_s, &SystemReading::threads_waited_s}) {
+    for (const size_t of_two : {0, 1}) {
+      std::vector<SystemReading> samples = {threads(0, 5, 7), threads(9, 20, 30)};
+      (samples[of_two].*figure).reset();
+      EXPECT_TRUE(run_queue_wait_share({{0, samples}}).is_null()) << of_two;
+    }
+  }
 }
 
 TEST(MeasuredPropertiesTest, ThreadsThatWaitForThoseOfTheirOwnRunAreNoBusyMachine) {
@@ -195,6 +219,7 @@ TEST(MeasuredPropertiesTest, ThreadsThatWaitForThoseOfTheirOwnRunAreNoBusyMachin
   EXPECT_DOUBLE_EQ(share(8), 0);
   EXPECT_NEAR(share(9.4), 1.4 / 14, 1e-12) << "others ran for 1.4 s";
   EXPECT_DOUBLE_EQ(share(20), 6.0 / 14) << "they were waited for no longer than all waiting took";
+  EXPECT_DOUBLE_EQ(share(4), 0) << "half of the run's time is not less than half";
   EXPECT_DOUBLE_EQ(share(1), 6.0 / 14) << "a host that counts less than the run does not tell";
 }
 

@@ -42,6 +42,12 @@ TEST(MfuTest, ExpertsThatATokenDoesNotGoThroughDoNoWork) {
   EXPECT_DOUBLE_EQ(model_flops_per_token(mixture, span_of_one_step()), 6 * 300'000.0 + 3 * 7e6);
 }
 
+TEST(MfuTest, StepsWithoutATokenHaveNoFigureOfATokens) {
+  MeasuredSpan span = span_of_one_step();
+  span.tokens.padded = 0;
+  EXPECT_THROW(model_flops_per_token(model(1, 1, 0), span), std::logic_error);
+}
+
 TEST(MfuTest, DividesByWhatAllDevicesCouldDo) {
   const Json mfu = model_flops_utilization(model(1'000'000, 1'000'000, 0), span_of_one_step(), 2,
                                            {.flops_per_s = 27e9, .reason = {}});

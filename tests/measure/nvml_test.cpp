@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "sftbench/measure/system_source.h"
+
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
@@ -59,6 +61,46 @@ TEST_F(FakeNvmlTest, CudaVisibleDevicesSelectsAndOrders) {
   EXPECT_DOUBLE_EQ(nvml->read(0).utilization_percent.value(), 70);
 }
 
+TEST_F(FakeNvmlTest, ALostDeviceIsLeftOut) {
+  setenv("FAKE_NVML_GPUS", "lost;Tesla T4", 1);
+  const auto nvml = Nvml::load(nullptr, SFTBENCH_FAKE_NVML);
+  ASSERT_NE(nvml, nullptr);
+  ASSERT_EQ(nvml->gpus().size(), 1u);
+  EXPECT_EQ(nvml->gpus()[0].uuid, "GPU-01-fake");
+}
+
+TEST_F(FakeNvmlTest, MemoryThatADeviceDoesNotTellIsAbsent) {
+  setenv("FAKE_NVML_GPUS", "mute;empty;Tesla T4", 1);
+  const auto nvml = Nvml::load(nullptr, SFTBENCH_FAKE_NVML);
+  ASSERT_NE(nvml, nullptr);
+  ASSERT_EQ(nvml->gpus().size(), 3u);
+  for (const size_t gpu : {0, 1}) {
+    EXPECT_EQ(nvml->gpus()[gpu].memory_bytes, 0);
+    EXPECT_FALSE(nvml->read(gpu).memory_percent.has_value()) << gpu;
+    EXPECT_TRUE(nvml->read(gpu).utilization_percent.has_value()) << gpu;
+  }
+}
+
+TEST_F(FakeNvmlTest, EndsWhatItBegan) {
+  unsetenv("FAKE_NVML_ENDED");
+  Nvml::load(nullptr, SFTBENCH_FAKE_NVML).reset();
+  EXPECT_STREQ(std::getenv("FAKE_NVML_ENDED"), "yes");
+  unsetenv("FAKE_NVML_ENDED");
+  unsetenv("FAKE_NVML_GPUS");
+  EXPECT_EQ(Nvml::load(nullptr, SFTBENCH_FAKE_NVML), nullptr);
+  EXPECT_EQ(std::getenv("FAKE_NVML_ENDED"), nullptr) << "it never began";
+}
+
+TEST_F(FakeNvmlTest, AMachinesGpusAreSampledUpToAsManyAsAreVisible) {
+  const auto nvml = Nvml::load(nullptr, SFTBENCH_FAKE_NVML);
+  ASSERT_NE(nvml, nullptr);
+  const SystemReading reading = make_system_source(nvml.get(), 3)->read();
+  ASSERT_EQ(reading.gpus.size(), 3u);
+  EXPECT_DOUBLE_EQ(reading.gpus[2].utilization_percent.value(), 70);
+  EXPECT_EQ(make_system_source(nvml.get(), 2)->read().gpus.size(), 2u);
+  EXPECT_THROW(make_system_source(nvml.get(), 4), std::logic_error);
+}
+
 TEST(NvmlTest, AMissingLibraryIsAReasonNotAnError) {
   std::string why_not;
   EXPECT_EQ(Nvml::load(&why_not, "libno-such-nvml.so.1"), nullptr);
@@ -87,6 +129,8 @@ TEST(VisibleDevicesTest, FollowsCudasRules) {
   EXPECT_THAT(visible_devices("GPU-b,GPU-aa1", uuids), ElementsAre(2, 0));
   EXPECT_THAT(visible_devices("GPU-aa,2", uuids), IsEmpty());  // ambiguous: the list ends there
   EXPECT_THAT(visible_devices("0,7,1", uuids), ElementsAre(0));
+  EXPECT_THAT(visible_devices("0,3,1", uuids), ElementsAre(0));
+  EXPECT_THAT(visible_devices("0,1x,1", uuids), ElementsAre(0));
   EXPECT_THAT(visible_devices("0,-1,1", uuids), ElementsAre(0));
 }
 

@@ -8,7 +8,8 @@
 
 #include <atomic>
 #include <cstring>
-#include <fstream>
+#include <ctime>
+#include <filesystem>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -53,7 +54,18 @@ TEST(ProcTest, CpuTimeOfAnEndedChildStaysCounted) {
     _exit(0);
   }
   waitpid(child, nullptr, 0);
-  EXPECT_GE(process_tree_cpu_seconds(getpid()) - before, 0.08);  // ticks are 10 ms
+  const double ended = process_tree_cpu_seconds(getpid());
+  EXPECT_GE(ended - before, 0.08);  // ticks are 10 ms
+  EXPECT_EQ(process_tree_cpu_seconds(child), 0) << "a process that is gone";
+  // The time of a child that has ended counts for the process that waited for it, and for no other.
+  const pid_t idle = fork();
+  if (idle == 0) {
+    pause();
+    _exit(0);
+  }
+  EXPECT_LT(process_tree_cpu_seconds(getpid()) - ended, 0.08);
+  kill(idle, SIGKILL);
+  waitpid(idle, nullptr, 0);
 }
 
 TEST(ProcTest, TheHostsCpuTimeIsThatOfUsersAndOfTheSystemInAll) {
@@ -120,6 +132,56 @@ TEST(ProcTest, SchedstatHasWhatAThreadRanAndWhatItWaited) {
   EXPECT_DOUBLE_EQ(times->ran_s, 3);
   EXPECT_DOUBLE_EQ(times->waited_s, 0.5);
   EXPECT_FALSE(schedstat_times("").has_value());
+}
+
+// Until this thread has had so much of processors.
+void work(long milliseconds) {
+  timespec had{};
+  while (had.tv_sec == 0 && had.tv_nsec < milliseconds * 1'000'000) {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &had);
+  }
+}
+
+bool all_threads_sleep(pid_t process) {
+  const std::filesystem::path tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    const std::string stat = proc_text((task.path() / "stat").string());
+    if (stat.substr(stat.rfind(')'), 3) != ") S") return false;
+  }
+  return true;
+}
+
+// A process with two threads that have worked, and sleep from then on.
+TEST(ProcTest, WhatThreadsHadIsCountedOnce) {
+  if (proc_text("/proc/self/schedstat").empty()) GTEST_SKIP() << "the kernel does not tell";
+  int ready[2] = {};
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    work(50);
+    std::thread([&ready] {
+      work(100);
+      if (write(ready[1], "", 1) != 1) _exit(1);
+      pause();
+    }).join();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  while (!all_threads_sleep(child)) continue;
+  RunQueueClock clock;
+  const auto first = clock.read(child);
+  const auto second = clock.read(child);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  const auto last = clock.read(child);
+  close(ready[0]);
+  close(ready[1]);
+  ASSERT_TRUE(first && second && last);
+  EXPECT_GE(first->ran_s, 0.05 + 0.1);
+  EXPECT_LT(first->ran_s, 0.05 + 0.1 + 0.05);
+  EXPECT_EQ(second->ran_s, first->ran_s);
+  EXPECT_EQ(second->waited_s, first->waited_s);
+  EXPECT_EQ(last->ran_s, first->ran_s) << "what ended threads had stays counted";
 }
 
 // Two threads that spin on one processor each wait for the other half of the time.
@@ -191,6 +253,9 @@ TEST(HostInfoTest, ThisMachineHasCoresAndMemory) {
   EXPECT_GE(host.cores, 1);
   EXPECT_GT(host.memory_bytes, 0);
   EXPECT_EQ(host.kernel.rfind("Linux ", 0), 0u);
+  char name[256] = {};
+  ASSERT_EQ(gethostname(name, sizeof name), 0);
+  EXPECT_EQ(host.name, name);
 }
 
 TEST(HostInfoTest, CoresAreThoseThatTheProcessMayUse) {
@@ -217,6 +282,10 @@ TEST(SystemSourceTest, AMachineWithoutGpusGivesCpuAndMemoryOnly) {
   EXPECT_LT(first.host_memory_percent, 100);
   EXPECT_GT(first.memory_percent, 0);
   EXPECT_LT(first.memory_percent, 100);
+  // The process takes a few pages more or less from one reading to the next.
+  const auto own = static_cast<double>(process_tree_resident_bytes(getpid()));
+  const auto machine = static_cast<double>(read_host_info().memory_bytes);
+  EXPECT_NEAR(second.memory_percent, 100 * own / machine, 20 * own / machine);
   EXPECT_TRUE(first.gpus.empty());
 }
 

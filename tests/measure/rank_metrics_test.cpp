@@ -79,10 +79,23 @@ TEST(RankMetricsTest, ThroughputIsTheSumOfEachRanksCountsOverItsOwnTime) {
 
 TEST(RankMetricsTest, ReportsThatContradictTheStepsAreAnError) {
   RunRecord record = record_of({rank_of(0, 0, {1, 1}, {0, 0}), rank_of(1, 0, {1, 1}, {0, 0})});
+  EXPECT_EQ(measured_span(record, 0).ranks.size(), 2u);
+  record.end.ranks[1].steps[1].tokens.padded += 1;
+  EXPECT_THROW(measured_span(record, 0), std::logic_error);
+  record.end.ranks[1].steps[1].tokens.padded -= 1;
   record.end.ranks[1].steps[1].samples += 1;
   EXPECT_THROW(measured_span(record, 0), std::logic_error);
   record.end.ranks[1].steps.pop_back();
   EXPECT_THROW(measured_span(record, 0), std::logic_error);
+}
+
+TEST(RankMetricsTest, AWarmupThatLeavesNothingIsABug) {
+  const RankReport rank = rank_of(0, 0, {1, 1}, {0, 0});
+  EXPECT_THROW(communication_json({rank}, 2), std::logic_error);
+  EXPECT_THROW(stragglers({rank, rank_of(1, 0, {1, 1, 1}, {0, 0, 0})}, 0), std::logic_error);
+  EXPECT_THROW(span_of(rank, 2), std::logic_error);
+  EXPECT_THROW(span_of(rank, -1), std::logic_error);
+  EXPECT_DOUBLE_EQ(span_of(rank, 0).seconds, 2);
 }
 
 TEST(RankMetricsTest, ARankThatOthersWaitForIsNamed) {
@@ -156,6 +169,11 @@ TEST(RankMetricsTest, EachRankSaysItsSpreadItsWaitingAndItsBytes) {
   EXPECT_EQ(rank["memory_bytes"], Json::parse(R"({
     "parameters": 11, "gradients": 12, "optimizer_state": 13, "gathered_peak": 14,
     "device_peak_allocated": null, "device_peak_reserved": null, "host_peak_rss": 15})"));
+  report.device_peak_allocated_bytes = 0;
+  report.device_peak_reserved_bytes = 16;
+  const Json memory = ranks_json({report}, 1).at(0).at("memory_bytes");
+  EXPECT_EQ(memory["device_peak_allocated"], 0) << "a device of which nothing was taken";
+  EXPECT_EQ(memory["device_peak_reserved"], 16);
 }
 
 TEST(RankMetricsTest, CommunicationIsPerStepOfAllStepsAndNamesGroupAndOperation) {

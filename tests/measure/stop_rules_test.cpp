@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -67,6 +69,65 @@ TEST(StopRulesTest, ARateThatIsKnownStopsBehindAWarmUpStepAndEightMore) {
   ASSERT_TRUE(rules.known_rate());
   EXPECT_EQ(rules.known_rate()->steps, 8);
   EXPECT_DOUBLE_EQ(rules.known_rate()->within_percent, 0);
+}
+
+// Half of the interval that holds the rate, after eight steps of 100 tokens behind the first.
+double percent_after(const std::vector<double>& seconds, double known_percent = 100) {
+  StopRules rules(-1, "", {}, known_percent);
+  StepEvent event;
+  event.tokens.dataset = 100;
+  event.end_s = 5;
+  TrainControl control;
+  rules.on_step_end(event, control);
+  for (const double step_s : seconds) {
+    EXPECT_FALSE(control.stop);
+    event.begin_s = event.end_s;
+    event.end_s += step_s;
+    rules.on_step_end(event, control);
+  }
+  return control.stop ? rules.known_rate()->within_percent : -1;
+}
+
+// Steps of 0.95 s and 1.05 s around their mean of 1 s deviate by sqrt(8 * 0.05^2 / 7). Their interval is
+// t * deviation / sqrt(n) of it, with t by Abramowitz and Stegun 26.7.5 as the tables of Student's t have it
+// within 1 %: 2.35646 of 7 degrees (2.3646 in tables).
+TEST(StopRulesTest, TheIntervalOfARateIsStudentsOfItsIndependentSteps) {
+  const double deviation = std::sqrt(8 * 0.05 * 0.05 / 7);
+  const double s = 0.95, l = 1.05;
+  // Each differs from the one before: as independent as eight.
+  EXPECT_NEAR(percent_after({s, l, s, l, s, l, s, l}), 100 * 2.35646 * deviation / std::sqrt(8),
+              1e-4);
+  // In pairs: the products of neighbors are +-+-+-+, one of eight squares. n (1 - 1/8) / (1 + 1/8) is
+  // 56 / 9 steps, and t of 47 / 9 degrees is 2.51772.
+  EXPECT_NEAR(percent_after({s, s, l, l, s, s, l, l}),
+              100 * 2.51772 * deviation / std::sqrt(56 / 9.0), 1e-4);
+  // A drift: five of eight, 8 * 3 / 13 steps, which count as two. t of 2 degrees is 3.85172.
+  EXPECT_NEAR(percent_after({s, s, s, s, l, l, l, l}), 100 * 3.85172 * deviation / std::sqrt(2),
+              1e-4);
+}
+
+TEST(StopRulesTest, ARateIsKnownAtExactlyThePercentThatIsAskedFor) {
+  const std::vector<double> steps = {0.95, 1.05, 0.95, 1.05, 0.95, 1.05, 0.95, 1.05};
+  const double within = percent_after(steps);
+  ASSERT_GT(within, 0);
+  EXPECT_EQ(percent_after(steps, within), within);
+  EXPECT_EQ(percent_after(steps, std::nextafter(within, 0)), -1);
+}
+
+TEST(StopRulesTest, WithoutTokensOrTimeThereIsNoRateToKnow) {
+  StopRules no_tokens(-1, "", {}, 100);
+  EXPECT_EQ(steps_until_stop(no_tokens, every(1, 20)), -1);
+  EXPECT_EQ(percent_after(std::vector<double>(20, 0.0)), -1);
+}
+
+TEST(StopRulesTest, ARunThatAnotherRuleEndsHasNoKnownRate) {
+  StopRules both(5 + 8, "", {}, 1);  // its rate would be known at that step
+  EXPECT_EQ(steps_until_known(both, 0, 100), 9);
+  EXPECT_FALSE(both.known_rate());
+  // 56 steps last 60 s. That the rate is known then is not asked for.
+  StopRules automatic(-1, kAutoStopMethod);
+  EXPECT_EQ(steps_until_known(automatic, 0, 1000), 56 + 120);
+  EXPECT_FALSE(automatic.known_rate());
 }
 
 // t * 0.05 / sqrt(n) <= 0.01 with the deviation of steps that lie 5 % off: t of 99 degrees is 1.984,

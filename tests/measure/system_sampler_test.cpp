@@ -46,6 +46,11 @@ TEST(SystemSamplerTest, SamplesEachPeriodWithoutDrift) {
   }
 }
 
+TEST(SystemSamplerTest, APeriodOfNoTimeIsABug) {
+  CountingSource source;
+  EXPECT_THROW(SystemSampler(source, 0), std::logic_error);
+}
+
 TEST(SystemSamplerTest, ASampleCanBeTakenInBetween) {
   CountingSource source;
   SystemSampler sampler(source, 1000);
