@@ -9,9 +9,12 @@ TEST(EscapedTextTest, EscapesAreThoseOfPython) {
   EXPECT_EQ(unescaped_text("\\n### R\\t\\\\ \\x41\\u00e9 \\q é"), "\n### R\t\\ Aé \\q é");
   EXPECT_EQ(unescaped_text("\\r\\'\\\"\\a\\b\\f\\v\\0"), std::string("\r'\"\a\b\f\v\0", 8));
   EXPECT_EQ(unescaped_text("\\"), "\\");
+  EXPECT_EQ(unescaped_text(std::string_view("\\n").substr(0, 1)), "\\")
+      << "what follows is another's";
   EXPECT_EQ(unescaped_text("a\\"), "a\\");
   EXPECT_EQ(unescaped_text("nt"), "nt");
-  for (const char* none : {"\\x4", "\\x4g", "\\u00e", "\\ud800", "\\udfff", "\\x-1"})
+  EXPECT_EQ(unescaped_text("a\\nb"), "a\nb");
+  for (const char* none : {"\\x4", "\\x4g", "\\u00e", "\\ud800", "\\udfff", "\\x-1", "\\q", "\\1"})
     EXPECT_EQ(unescaped_text(none), none);
   EXPECT_EQ(escaped_text("\n\t\r é"), "\\n\\t\\r é");
 }

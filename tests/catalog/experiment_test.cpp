@@ -282,6 +282,76 @@ TEST(ExperimentTest, TellsWhatIsWrongWithWhatItIsBasedOn) {
             "FILE: without: 'max_stepss' is no property of based_on; did you mean 'max_steps'?");
 }
 
+// A file with one optional property, `b`, of these members.
+std::string error_of_property(const std::string& members) {
+  return error_of_file(
+      "identifier: e\nactuator: a\ntuning: full\nsummary: s\nrequired: {}\noptional:\n  b: {" +
+          members + ", help: h}\nhardcoded: {}\nmeasured: []\n",
+      [](const std::string& path) { read_experiment(path, {}, {}); });
+}
+
+TEST(ExperimentTest, ARangeIsTwoNumbersAndNoIntervalIsNegative) {
+  EXPECT_EQ(error_of_property("kind: number, default: 1, range: [1, 2], interval: 0"), "no error");
+  EXPECT_EQ(error_of_property("kind: number, default: 1, range: [1, 2]"), "no error");
+  for (const char* range : {"[1]", "[1, 2, 3]", "[]", "[1, b]", "[1, 2], interval: -1"}) {
+    EXPECT_THAT(error_of_property(std::string("kind: number, default: 1, range: ") + range),
+                ::testing::MatchesRegex("FILE:7: b.range: found an? .*; expected .lower, upper."))
+        << range;
+  }
+}
+
+TEST(ExperimentTest, ARangeDoesNotBeginWithAText) {
+  EXPECT_EQ(error_of_property("kind: number, default: 1, range: [a, 2]"),
+            "FILE:7: b.range: found a list of 2; expected [lower, upper)");
+}
+
+TEST(ExperimentTest, AMethodOfTuningIsOneOfThoseThatThereAre) {
+  const auto error = [](const std::string& line) {
+    return error_of_file(
+        "identifier: e\nactuator: a\n" + line +
+            "summary: s\nrequired: {}\noptional: {}\nhardcoded: {}\nmeasured: []\n",
+        [](const std::string& path) { read_experiment(path, {}, {}); });
+  };
+  EXPECT_EQ(error("tuning: pt\n"), "no error");
+  EXPECT_EQ(
+      error("tuning: qlra\n"),
+      "FILE:3: tuning: found 'qlra'; expected one of full, gptq-lora, lora, pt, qlora; did you "
+      "mean 'qlora'?");
+  EXPECT_EQ(error("tuning: [pt]\n"), "FILE:3: tuning: found a list of 1; expected text");
+  EXPECT_EQ(error(""), "FILE:1: tuning: missing");
+}
+
+TEST(ExperimentTest, AFileSaysWhatIsUnusual) {
+  const TemporaryFile file(R"(identifier: e
+actuator: a
+tuning: full
+summary: s
+required:
+  plain: {kind: string, values: [x], help: h}
+optional: {}
+hardcoded: {fixed: "a\tb", other: 1}
+arguments:
+  fixed: {kind: string, open: true, escaped: true, help: h}
+  free: {kind: integer, default: 3, help: h}
+measured: []
+)");
+  const Experiment experiment = read_experiment(file.path(), {}, {});
+  const PropertySpec& plain = *experiment.find("plain");
+  EXPECT_TRUE(plain.required);
+  for (const bool flag :
+       {plain.nullable, plain.open, plain.escaped, plain.one_line, plain.without_effect,
+        plain.numbered, plain.zero_is_invalid, plain.argument})
+    EXPECT_FALSE(flag);
+  for (const char* argument : {"fixed", "free"}) {
+    EXPECT_TRUE(experiment.find(argument)->argument) << argument;
+    EXPECT_FALSE(experiment.find(argument)->required) << argument;
+  }
+  EXPECT_EQ(experiment.find("fixed")->default_value, "a\\tb");
+  EXPECT_EQ(experiment.find("free")->default_value, 3);
+  EXPECT_THAT(experiment.names(), ::testing::ElementsAre("plain", "fixed", "free"));
+  EXPECT_THAT(experiment.property_names(), ::testing::ElementsAre("plain"));
+}
+
 TEST(ExperimentTest, ListsAllThatIsWrongWithAFile) {
   const std::string text = R"(identifier: e
 actuator: SFTTrainer

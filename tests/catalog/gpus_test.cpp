@@ -140,6 +140,26 @@ TEST(GpuCatalogTest, MoreUsableMemoryThanTheBoardHasIsAnError) {
             "memory_gib");
 }
 
+TEST(GpuCatalogTest, AllOfTheBoardsMemoryMayBeUsable) {
+  EXPECT_EQ(catalog_error<GpuCatalog>(R"(gpus:
+  - {name: A, architecture: x, compute_capability: 1, peak_tflops: {}, memory_bandwidth_gb_per_s: 1, memory_gib: 2, usable_memory_gib: 2.0, source: s}
+)"),
+            "no error");
+}
+
+TEST(GpuCatalogTest, AComputeCapabilityIsANumber) {
+  const auto error = [](const std::string& capability) {
+    return catalog_error<GpuCatalog>(
+        "gpus:\n  - {name: A, architecture: x, compute_capability: '" + capability +
+        "', peak_tflops: {}, memory_bandwidth_gb_per_s: 1, memory_gib: 2, source: s}\n");
+  };
+  for (const char* capability : {"9", "9.0", "12.1"}) EXPECT_EQ(error(capability), "no error");
+  for (const char* capability : {".5", "9.", ".", "9a", "sm_90", "-1"}) {
+    EXPECT_EQ(error(capability), std::string("FILE:2: gpus[0].compute_capability: found ") +
+                                     capability + "; expected a number such as \"9.0\"");
+  }
+}
+
 TEST(GpuCatalogTest, ListsAllThatIsWrongWithAFile) {
   EXPECT_EQ(
       catalog_error<GpuCatalog>(R"(gpus:

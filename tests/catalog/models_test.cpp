@@ -69,6 +69,66 @@ TEST(ModelCatalogTest, NearNamesAreThoseThatPeopleWrite) {
   EXPECT_EQ(near(std::string(100'000, 'a').c_str()), "");
 }
 
+ModelCatalog catalog_of(const std::string& models) {
+  return ModelCatalog::read(TemporaryFile("sources: {here: somewhere}\nmodels:\n" + models).path());
+}
+
+TEST(ModelCatalogTest, SpellingsKeepSomethingOfAName) {
+  const std::string name(256, 'x');
+  const ModelCatalog catalog = catalog_of(
+      "  base: {weights: {}, facts: unpublished, sources: [here]}\n"
+      "  none: {weights: {GPTQ-Quantized: [lab/other]}, facts: unpublished, sources: [here]}\n"
+      "  llama: {weights: {Vanilla: [/models/secret, lab/alpaca]}, facts: unpublished, sources: "
+      "[here]}\n  " +
+      name + ": {weights: {}, facts: unpublished, sources: [here]}\n");
+  const auto is_one = [&catalog](const std::string& written, const std::string& model) {
+    const NearModel near = catalog.near(written);
+    return near.same_one && near.name == model;
+  };
+  EXPECT_TRUE(is_one("Base", "base")) << "an ending that is all of a name";
+  EXPECT_TRUE(is_one("Base-Instruct", "base"));
+  EXPECT_TRUE(is_one("None-chat-hf-it-base-instruct", "none")) << "endings in any order";
+  EXPECT_TRUE(is_one("Meta-Llama-hf", "llama"));
+  EXPECT_TRUE(is_one("other-lab/Alpaca", "llama"));
+  EXPECT_FALSE(is_one("secret", "llama"));
+  EXPECT_FALSE(is_one("other", "none"));
+  EXPECT_TRUE(is_one(std::string(256, 'X'), name)) << "the longest name";
+  EXPECT_EQ(catalog.near(std::string(257, 'x')).name, "");
+}
+
+// Half of a unit of the last digit that is given.
+TEST(ModelCatalogTest, APublishedCountIsAsExactAsItsDigits) {
+  const struct {
+    const char* text;
+    double parameters, tolerance;
+  } kCounts[] = {{"6738415616", 6738415616, 0},
+                 {"7B", 7e9, 0.5e9},
+                 {"3.4B", 3.4e9, 0.05e9},
+                 {"1.35B", 1.35e9, 0.005e9},
+                 {"13.0B", 13e9, 0.05e9}};
+  for (const auto& [text, parameters, tolerance] : kCounts) {
+    const ModelCatalog catalog = catalog_of(
+        std::string("  one: {weights: {}, facts: unpublished, sources: [here], published: "
+                    "{parameters: ") +
+        text + ", mark: inferred, source: here}}\n");
+    const PublishedCount count = catalog.find("one")->published.value();
+    EXPECT_EQ(count.text, text);
+    EXPECT_DOUBLE_EQ(count.parameters, parameters) << text;
+    EXPECT_DOUBLE_EQ(count.tolerance, tolerance) << text;
+    EXPECT_EQ(count.confidence, Confidence::kInferred);
+    EXPECT_EQ(count.source, "somewhere");
+  }
+  for (const char* text : {"B", "'7 B'", "7M", "7BB", "many"}) {
+    EXPECT_THAT(error_of_file(
+                    std::string("sources: {here: somewhere}\nmodels:\n  one: {weights: {}, facts: "
+                                "unpublished, sources: [here], published: {parameters: ") +
+                        text + ", mark: read, source: here}}\n",
+                    [](const std::string& path) { ModelCatalog::read(path); }),
+                HasSubstr("models.one.published.parameters: no count"))
+        << text;
+  }
+}
+
 TEST(ModelCatalogTest, SameShapesAreOfModelsThatHaveAnArchitecture) {
   for (const ModelFacts& model : shipped().models()) {
     if (model.same_shapes.empty()) continue;

@@ -62,6 +62,56 @@ TEST(PricesTest, TheCheapestOfferThatIsKeptCounts) {
   EXPECT_EQ(book.find("Tesla-T4")->provider, "D");
 }
 
+// Instances of 8 GPUs at 24 an hour, and single ones at 4.
+TEST(PricesTest, WholeInstancesAreRentedWhereTheyAreCheapest) {
+  const PriceBook book = book_of(
+      "  - {gpu: H100, provider: A, instance: big, gpus: 8, per_hour: 24}\n"
+      "  - {gpu: H100, provider: A, instance: one, gpus: 1, per_hour: 4}\n"
+      "  - {gpu: H100, provider: A, kind: spot, per_hour: 0.1}\n"
+      "  - {gpu: L40S, provider: A, per_hour: 0.2}\n"
+      "  - {gpu: T4, provider: A, kind: spot, per_hour: 0.1}\n");
+  const std::string gpu = "NVIDIA-H100-80GB-HBM3";
+  const struct {
+    int64_t gpus;
+    const char* instance;
+    int64_t rented;
+    double per_hour;
+  } kRents[] = {{1, "one", 1, 4},  {5, "one", 5, 20}, {6, "big", 8, 24},  {7, "big", 8, 24},
+                {8, "big", 8, 24}, {9, "one", 9, 36}, {13, "big", 16, 48}};
+  for (const auto& [gpus, instance, rented, per_hour] : kRents) {
+    const std::optional<Rent> rent = book.rent(gpu, gpus);
+    ASSERT_TRUE(rent) << gpus;
+    EXPECT_EQ(rent->offer.instance, instance) << gpus << ": of equal prices the first";
+    EXPECT_EQ(rent->gpus, rented) << gpus;
+    EXPECT_DOUBLE_EQ(rent->per_hour, per_hour) << gpus;
+  }
+  EXPECT_DOUBLE_EQ(book.rent("Tesla-T4", 3)->per_hour, 3 * 0.1) << "nothing else is offered";
+  EXPECT_FALSE(book.rent("NVIDIA-B200", 1));
+}
+
+TEST(PricesTest, OfEqualPricesTheFirstCounts) {
+  const PriceBook book = book_of(
+      "  - {gpu: L40S, provider: A, per_hour: 2}\n"
+      "  - {gpu: L40S, provider: B, per_hour: 4, gpus: 2}\n");
+  EXPECT_EQ(book.find("L40S")->provider, "A");
+}
+
+TEST(PricesTest, AGpuThatIsUnknownAndAPriceOfNothingAreErrors) {
+  const auto error = [](const std::string& row) {
+    return error_of_file("currency: USD\nprices:\n  - {provider: A, " + row + "}\n",
+                         [](const std::string& path) { read(path); });
+  };
+  EXPECT_THAT(
+      error("gpu: NVIDIA-H100-PCIE-X, per_hour: 1"),
+      ::testing::StartsWith("FILE:3: prices[0].gpu: unknown GPU 'NVIDIA-H100-PCIE-X'; expected "
+                            "a name of config/gpus.yaml; did you mean 'NVIDIA-H100-PCIe"));
+  for (const char* price : {"0", "-1"}) {
+    EXPECT_EQ(error(std::string("gpu: L40S, per_hour: ") + price),
+              "FILE:3: prices[0].per_hour: no price; expected a number above 0");
+  }
+  EXPECT_EQ(error("gpu: L40S, gpus: 1, per_hour: 0.01"), "no error");
+}
+
 TEST(PricesTest, ListsAllThatIsWrongWithAFile) {
   EXPECT_EQ(error_of_file(R"(currency: USD
 prices:
