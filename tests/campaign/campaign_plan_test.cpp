@@ -70,10 +70,33 @@ TEST(GroupCellsTest, ARuleIsLeftToAWorkerThatComesAcrossItElseToOneWithoutDevice
   EXPECT_EQ(narrow[1].need, DeviceNeed{});
 }
 
+TEST(GroupCellsTest, WorkersOfSeveralNodesComeAcrossNoRule) {
+  const auto groups = group_cells({gpu_cell(16, 2), invalid_cell()}, {{}, 0});
+  EXPECT_THAT(names(groups), ElementsAre("2x-gpu8-nvidia-h100-pcie", "rules"));
+  EXPECT_EQ(groups[0].cells.size(), 1u);
+}
+
+TEST(GroupCellsTest, APropertyThatCellsDoNotHaveNarrowsNothing) {
+  const auto groups = group_cells({gpu_cell(1)}, {{"cores", "gpu_model"}, 0});
+  EXPECT_THAT(groups[0].narrowing, ElementsAre(Pair("gpu_model", "NVIDIA-H100-PCIe")));
+}
+
+TEST(DeviceNeedTest, IsToldInWords) {
+  EXPECT_EQ(to_string(DeviceNeed{2, 8, "NVIDIA-H100-PCIe", true}),
+            "2 nodes with 8 NVIDIA-H100-PCIe each, RoCE");
+  EXPECT_EQ(to_string(DeviceNeed{1, 1, "L40S"}), "1 node with 1 L40S");
+  EXPECT_EQ(to_string(DeviceNeed{}), "1 node without GPUs");
+  EXPECT_EQ(to_string(DeviceNeed{3, 0}), "3 nodes without GPUs");
+  EXPECT_EQ(cell_count(1), "1 cell");
+  EXPECT_EQ(cell_count(12), "12 cells");
+}
+
 TEST(GroupCellsTest, NamesThatBecomeTheSameAreToldApart) {
-  const auto groups =
-      group_cells({gpu_cell(1, 1, "Tesla T4"), gpu_cell(1, 1, "Tesla-T4")}, {{}, 0});
-  EXPECT_THAT(names(groups), UnorderedElementsAre("gpu1-tesla-t4", "gpu1-tesla-t4-2"));
+  const auto groups = group_cells(
+      {gpu_cell(1, 1, "Tesla T4"), gpu_cell(1, 1, "Tesla-T4"), gpu_cell(1, 1, "tesla t4")},
+      {{}, 0});
+  EXPECT_THAT(names(groups),
+              UnorderedElementsAre("gpu1-tesla-t4", "gpu1-tesla-t4-2", "gpu1-tesla-t4-3"));
 }
 
 TEST(WorkerWordsTest, AreTheCommandLineNarrowedToTheGroup) {
@@ -86,6 +109,35 @@ TEST(WorkerWordsTest, AreTheCommandLineNarrowedToTheGroup) {
               ElementsAre("/opt/sft bench/sftbench", "sweep", "/config/my space.yaml", "--set",
                           "number_gpus=[1,2]", "--set", "max_steps=3", "--max-retries", "2",
                           "--worker", "-o", "results"));
+}
+
+TEST(WorkerWordsTest, OnlySettingsOfWhatIsNarrowedGiveWay) {
+  CampaignPlan plan = plan_of(group_cells({gpu_cell(2)}, {{"number_gpus"}, 0}));
+  plan.options = {{"--track", "number_gpus=1", false, true},
+                  {"--set", "number_gpus2=1", false, true},
+                  {"--set", {}, false, true},
+                  {"--set", "number_gpus", false, true}};
+  EXPECT_THAT(worker_words(plan, plan.groups[0]),
+              ElementsAre("/opt/sft bench/sftbench", "sweep", "--track", "number_gpus=1", "--set",
+                          "number_gpus2=1", "--set", "--set", "number_gpus=2", "--worker", "-o",
+                          "results"));
+}
+
+TEST(AskingWordsTest, ChooseNoCell) {
+  CampaignPlan plan = plan_of({});
+  for (const char* choice : {"--entity", "--experiment", "--operation"})
+    plan.options.push_back({choice, "x", false, true});
+  const std::vector<std::string> common = {"spaces/my space.yaml", "--set", "number_gpus=[1,2]",
+                                           "--set", "max_steps=3"};
+  std::vector<std::string> asking = {"/opt/sft bench/sftbench", "sweep"};
+  asking.insert(asking.end(), common.begin(), common.end());
+  std::vector<std::string> ranks = {"/opt/sft bench/sftbench", "run"};
+  ranks.insert(ranks.end(), common.begin(), common.end());
+  for (const char* word : {"--max-retries", "2", "-o", "results", "--dry-run", "--format", "csv"})
+    asking.emplace_back(word);
+  for (const char* word : {"-o", "results", "--no-progress"}) ranks.emplace_back(word);
+  EXPECT_EQ(asking_words(plan), asking);
+  EXPECT_EQ(rank_words(plan), ranks);
 }
 
 TEST(RankWordsTest, AreThoseThatRunKnows) {
@@ -107,6 +159,13 @@ TEST(FilesTest, AreReadUnderTheirNamesWhichMustDiffer) {
   CampaignPlan plan;
   plan.options = {{"", (a / "space.yaml").string(), true, true}};
   EXPECT_THAT(files_of(plan), ElementsAre(Pair("space.yaml", "one")));
+  plan.options.push_back({"--again", (a / "space.yaml").string(), true, true});
+  plan.options.push_back({"--set", (b / "space.yaml").string(), false, true});
+  plan.options.push_back({"--config", {}, true, true});
+  std::ofstream(b / "parameters.json") << "three";
+  plan.parameters_file = (b / "parameters.json").string();
+  EXPECT_THAT(files_of(plan),
+              ElementsAre(Pair("parameters.json", "three"), Pair("space.yaml", "one")));
   plan.options.push_back({"--config", (b / "space.yaml").string(), true, true});
   EXPECT_THROW(files_of(plan), InputError);
 }
@@ -115,6 +174,9 @@ TEST(DnsLabelTest, KeepsLettersDigitsAndSingleDashes) {
   EXPECT_EQ(dns_label("My Space_v1.0!"), "my-space-v1-0");
   EXPECT_EQ(dns_label("--"), "space");
   EXPECT_EQ(dns_label("abc-def", 4), "abc");
+  EXPECT_EQ(dns_label("abc-def", 5), "abc-d");
+  EXPECT_EQ(dns_label("\xc3\xa9t\xc3\xa9 7"), "t-7") << "letters of ASCII";
+  EXPECT_EQ(dns_label(""), "space");
 }
 
 }  // namespace SFTBENCH_FILE

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <system_error>
+
 #include "campaign/campaign_fixture.h"
 #include "campaign/tool.h"
 
@@ -46,6 +48,8 @@ TEST(ToolTest, TellsOutputErrorAndStatusHoweverLongTheyAre) {
   EXPECT_EQ(result.status, 3);
   EXPECT_EQ(run_tool({"sh", "-c", "kill -TERM $$"}).status, 143);
   EXPECT_FALSE(run_tool({"no-such-program-anywhere"}).found);
+  EXPECT_TRUE(run_tool({"true"}).found);
+  EXPECT_THROW(run_tool({"/"}), std::system_error) << "a folder is there, and no program";
 }
 
 }  // namespace SFTBENCH_FILE

@@ -87,6 +87,7 @@ TEST_F(RayTest, AWorkerIsAJobWithResourcesByAdosConvention) {
   const auto uri = job.at("runtime_env").at("working_dir").get<std::string>();
   EXPECT_THAT(uri, AllOf(HasSubstr("gcs://_ray_pkg_"), HasSubstr(".zip")));
   EXPECT_EQ(ray_.count(uri.substr(6)), 2) << "asked for, then uploaded";
+  EXPECT_THAT(ray_.package(), Not(HasSubstr("ray_nodes.py"))) << "of several nodes alone";
 }
 
 TEST_F(RayTest, ACellOfTheCpuAsksForTwoCpusAndNoGpu) {
@@ -95,6 +96,10 @@ TEST_F(RayTest, ACellOfTheCpuAsksForTwoCpusAndNoGpu) {
   const Json job = ray_.submitted().at(0);
   EXPECT_EQ(job.at("entrypoint_num_cpus"), 2);
   EXPECT_FALSE(job.contains("entrypoint_num_gpus"));
+  EXPECT_FALSE(job.contains("entrypoint_resources"));
+  cells_.front().need->cores = 3;
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_EQ(ray_.submitted().at(1).at("entrypoint_num_cpus"), 3);
 }
 
 TEST_F(RayTest, ThePackageHoldsTheSpacesFile) {
@@ -148,6 +153,25 @@ TEST_F(RayTest, LogsAreShownOnceLineByLine) {
   EXPECT_EQ(said_.find("/1  one"), said_.rfind("/1  one"));
 }
 
+// A line that has no end yet may go on. Logs are asked for every 3 s, and at the end.
+TEST_F(RayTest, LogsOfAJobThatRunsAreWholeLinesNowAndThen) {
+  constexpr int kLooks = 20;
+  ray_.fate = [](int) { return FakeRay::Job{{"RUNNING"}, {}, "", ""}; };
+  ray_.fault = [looks = 0](const ServedRequest& request,
+                           int) mutable -> std::optional<ServedReply> {
+    if (request.path().ends_with("/logs")) {
+      const std::string text = looks < kLooks ? "one\nbegin" : "one\nbegin end";
+      return ServedReply{200, {}, Json{{"logs", text}}.dump()};
+    }
+    if (request.path().rfind("/api/jobs/sftbench-", 0) != 0 || ++looks < kLooks) return {};
+    return ServedReply{200, {}, R"({"status": "SUCCEEDED"})"};
+  };
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_LT(ray_.count("/logs"), kLooks - 2) << "not at each look";
+  EXPECT_THAT(said_, AllOf(HasSubstr("/1  one\n"), HasSubstr("/1  begin end\n"),
+                           Not(HasSubstr("/1  begin\n"))));
+}
+
 TEST_F(RayTest, ALostWorkerStartsAgainAndIsGivenUpAtLast) {
   ray_.fate = [](int nth) {
     return nth == 1 ? FakeRay::Job{{"RUNNING", "FAILED"}, {}, "", "node died"}
@@ -161,8 +185,36 @@ TEST_F(RayTest, ALostWorkerStartsAgainAndIsGivenUpAtLast) {
 TEST_F(RayTest, AWorkerThatIsLostEachTimeIsGivenUp) {
   ray_.fate = [](int) { return FakeRay::Job{{"FAILED"}, {}, "", "node died"}; };
   EXPECT_EQ(run(one_worker()), 4);
-  EXPECT_THAT(ray_.submitted(), SizeIs(4));
-  EXPECT_THAT(said_, HasSubstr("is given up"));
+  EXPECT_THAT(said_, HasSubstr("was lost 4 times and is given up"));
+  ASSERT_THAT(ray_.submitted(), SizeIs(4));
+  const auto id = ray_.submitted()[0].at("submission_id").get<std::string>();
+  for (const size_t attempt : {2, 3, 4})
+    EXPECT_EQ(ray_.submitted()[attempt - 1].at("submission_id"),
+              id + "-" + std::to_string(attempt));
+}
+
+TEST_F(RayTest, TheWorstOfTheWorkersStatusesIsThatOfTheCampaign) {
+  cells_ = {gpu_cell(1), gpu_cell(1)};
+  const struct {
+    int first, second, expected;
+  } kStatuses[] = {{0, 6, 6}, {6, 0, 6}, {6, 4, 4}, {4, 6, 4}, {0, 4, 4},
+                   {4, 0, 4}, {4, 2, 2}, {2, 6, 2}, {0, 2, 2}, {6, 6, 6}};
+  for (const auto& [first, second, expected] : kStatuses) {
+    const size_t before = ray_.submitted().size();
+    ray_.fate = [&, odd = first, even = second](int nth) {
+      const int status = (static_cast<size_t>(nth) - before) % 2 == 1 ? odd : even;
+      return FakeRay::Job{{status == 0 ? "SUCCEEDED" : "FAILED"}, status, "", ""};
+    };
+    EXPECT_EQ(run(plan(group_cells(cells_, {{}, 2}))), expected) << first << " and " << second;
+    EXPECT_THAT(ray_.submitted(), SizeIs(before + 2));
+  }
+}
+
+TEST_F(RayTest, AJobThatSomebodyStoppedIsNotStartedAgain) {
+  ray_.fate = [](int) { return FakeRay::Job{{"RUNNING", "STOPPED"}, {}, "", ""}; };
+  EXPECT_EQ(run(one_worker()), 4);
+  EXPECT_THAT(ray_.submitted(), SizeIs(1));
+  EXPECT_THAT(said_, HasSubstr("/1 was stopped"));
 }
 
 TEST_F(RayTest, AWorkersOwnVerdictIsNoLoss) {
@@ -228,6 +280,41 @@ TEST_F(RayTest, CtrlCStopsTheJobs) {
   };
   EXPECT_EQ(run(one_worker()), 130);
   EXPECT_EQ(ray_.count("/stop"), 1);
+  ::close(interrupt_fd_);
+}
+
+// Twice: this process ends, and the jobs go on until Ray has stopped them.
+TEST_F(RayTest, CtrlCTwiceWaitsForNothing) {
+  interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+  ray_.fault = [](const ServedRequest& request, int) -> std::optional<ServedReply> {
+    if (!request.path().ends_with("/stop")) return std::nullopt;
+    return ServedReply{200, {}, "{}"};  // but it runs on
+  };
+  ray_.fate = [](int) { return FakeRay::Job{{"RUNNING"}, {}, "", ""}; };
+  on_log_ = [this](const std::string& text) {
+    const uint64_t two = 2;
+    if (text.find("is submitted") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &two, sizeof two), 8);
+  };
+  EXPECT_EQ(run(one_worker()), 130);
+  EXPECT_EQ(ray_.count("/stop"), 1);
+  ::close(interrupt_fd_);
+}
+
+TEST_F(RayTest, CtrlCWhileAJobIsLostStartsItNoMore) {
+  interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  ray_.fate = [](int) { return FakeRay::Job{{"RUNNING", "FAILED"}, {}, "", "node died"}; };
+  ray_.fault = [](const ServedRequest& request, int) -> std::optional<ServedReply> {
+    if (!request.path().ends_with("/stop")) return std::nullopt;
+    return ServedReply{200, {}, "{}"};
+  };
+  on_log_ = [this](const std::string& text) {
+    const uint64_t one = 1;
+    if (text.find("is submitted") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
+  };
+  EXPECT_EQ(run(one_worker()), 130);
+  EXPECT_THAT(ray_.submitted(), SizeIs(1));
   ::close(interrupt_fd_);
 }
 
@@ -323,12 +410,42 @@ TEST_F(RayTest, AJobThatWaitsLongIsTold) {
   EXPECT_EQ(run(one_worker()), 0);
   EXPECT_THAT(said_, HasSubstr("/1: no room\n"));
   EXPECT_EQ(said_.find("no room"), said_.rfind("no room")) << "once";
+  said_.clear();
+  ray_.fate = [](int) { return FakeRay::Job{{"RUNNING", "SUCCEEDED"}, 0, "", "no room"}; };
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(said_, Not(HasSubstr("no room"))) << "it waits for nothing";
+}
+
+TEST_F(RayTest, FollowsItsJobs) {
+  RaySettings settings;
+  settings.address = ray_.url();
+  EXPECT_TRUE(make_ray_engine(settings, {})->waits_for_workers());
+  EXPECT_EQ(make_ray_engine(settings, {})->default_program(), "sftbench") << "of Ray's nodes";
 }
 
 TEST_F(RayTest, ResultsMustBeWhereAllNodesSeeThem) {
   CampaignPlan all = one_worker();
   all.output = "results";
   EXPECT_THAT(refusal(all), HasSubstr("an absolute path"));
+}
+
+TEST_F(RayTest, ASecretIsNoPartOfAJobThatOthersSee) {
+  CampaignPlan all = one_worker();
+  all.secrets = {"HF_TOKEN"};
+  EXPECT_THAT(refusal(all), AllOf(HasSubstr("--env: Ray shows the environment of a job"),
+                                  HasSubstr("expected HF_TOKEN where Ray's nodes start")));
+  EXPECT_THAT(ray_.submitted(), IsEmpty());
+}
+
+TEST_F(RayTest, ParametersAreAFileOfThePackage) {
+  CampaignPlan all = one_worker();
+  all.parameters_file = temporary_file("parameters.json");
+  std::ofstream(all.parameters_file) << "{}";
+  EXPECT_EQ(run(all), 0);
+  const std::string name = std::filesystem::path(all.parameters_file).filename();
+  EXPECT_THAT(ray_.package(), HasSubstr(name));
+  EXPECT_EQ(ray_.submitted().at(0)["runtime_env"]["env_vars"]["SFTTRAINER_PARAMETERS_FILE"],
+            "./" + name);
 }
 
 TEST(RayPackageTest, IsTheSameForTheSameFiles) {

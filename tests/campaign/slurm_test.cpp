@@ -182,6 +182,72 @@ TEST_F(SlurmSubmissionTest, ARefusalNamesTheGroupAndWhatWasSubmittedBefore) {
   }
 }
 
+TEST_F(SlurmSubmissionTest, AMachineWithoutSbatchIsNoLoginNode) {
+  fs::remove(folder_ / "sbatch");
+  ::setenv("PATH", folder_.c_str(), 1);
+  try {
+    submit(1);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--submit: there is no sbatch on this machine"));
+  }
+}
+
+TEST_F(SlurmSubmissionTest, TellsHowToSeeAndEndWhatItSubmitted) {
+  tool("scontrol", "echo 'MaxArraySize = 1'\n");
+  std::string said;
+  CampaignLog log;
+  log.info = [&said](const std::string& text) { said += text; };
+  std::ostringstream out;
+  make_slurm_engine({{}, true, {}}, log)
+      ->start(plan_of(group_cells({gpu_cell(1), gpu_cell(1)}, {{}, 2})), out);
+  EXPECT_EQ(
+      said,
+      "squeue --me shows them, sftbench status results the cells, scancel 7 77 ends them; logs "
+      "are in results/slurm");
+  EXPECT_TRUE(fs::is_directory(folder_ / "results/slurm"));
+}
+
+TEST(SlurmTest, SecretsComeFromWhereItIsSubmitted) {
+  CampaignPlan plan = plan_of(group_cells({gpu_cell(1)}, kByGpus));
+  plan.secrets = {"HF_TOKEN"};
+  std::ostringstream out;
+  make_slurm_engine({}, {})->start(plan, out);
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("# Submits 1 job array: "),
+                    HasSubstr(": \"${HF_TOKEN:?is to be set "), HasSubstr("\nexport HF_TOKEN\n")));
+}
+
+TEST(SlurmTest, OnlyMeasurementsHaveANodeForThemselves) {
+  CampaignPlan plan = plan_of(group_cells({cpu_cell(), invalid_cell()}, kByGpus));
+  ASSERT_EQ(plan.groups.size(), 2u);
+  const auto exclusive = [&plan] {
+    std::ostringstream out;
+    make_slurm_engine({}, {})->start(plan, out);
+    const std::string text = out.str();
+    const size_t rules = text.find("my-space-rules");
+    EXPECT_NE(rules, std::string::npos);
+    EXPECT_EQ(text.find("--exclusive", text.rfind("sbatch <<")), std::string::npos)
+        << "a rule is settled without a measurement";
+    return text.find("--exclusive") != std::string::npos;
+  };
+  EXPECT_TRUE(exclusive());
+  plan.simulated = true;
+  EXPECT_FALSE(exclusive());
+}
+
+TEST(SlurmTest, OptionsThatSayTheSameGiveWay) {
+  const auto of = [](const std::string& option) {
+    return script_of({gpu_cell(2, 1, "L40S")}, {option}).text;
+  };
+  for (const char* option : {"gpus=2", "gpus-per-task=2"})
+    EXPECT_THAT(of(option),
+                AllOf(HasSubstr("--cpus-per-task=4\n"), Not(HasSubstr("--gpus-per-node"))));
+  EXPECT_THAT(of("cpus-per-gpu=8"),
+              AllOf(HasSubstr("--gpus-per-node=2\n"), Not(HasSubstr("--cpus-per-task"))));
+  EXPECT_THAT(of("---mem=4G"), HasSubstr("#SBATCH --mem=4G\n"));
+}
+
 TEST(SlurmTest, WhereSeveralModelsAreMustBeSaid) {
   const std::vector<CampaignCell> cells = {gpu_cell(1, 1, "L40S"), gpu_cell(1, 1, "Tesla-T4")};
   EXPECT_EQ(script_of(cells).warnings.size(), 1u);
