@@ -184,6 +184,7 @@ std::string as_kubernetes_expands(const std::string& text) {
 class ShellTextTest : public testing::Test {
  protected:
   ShellTextTest() {
+    ::unsetenv("NAME");  // which the scripts write down
     fs::create_directories(folder_ / "records");
     fs::create_directories(folder_ / "scripts");
     fs::create_directories(folder_ / "here");
