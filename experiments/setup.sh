@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what sftbench is built from (Debian 12 packages, as root) and builds it into build/release.
+# Installs what sftbench is built from (packages of Debian 12 or 13, as root) and builds it into build/release.
 # usage: experiments/setup.sh [--cuda|--cpu] [--packages-only] [ninja targets...]
 #   --cuda   also the engine for NVIDIA GPUs, into build/cuda: the default where there is a GPU (setup_cuda.sh)
 #   --cpu    the engine for CPUs alone
