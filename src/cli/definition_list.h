@@ -13,10 +13,10 @@ using Definitions = std::vector<std::pair<std::string, std::string>>;
 // unless a single word is longer. A line end in a text starts a new line in its column.
 std::string definition_list(const Definitions& definitions);
 
-// A command, which stays on one line of a definition list, so that people can paste it.
+// Marks the spaces of a command, so that definition_list() leaves it on one line and people can paste it.
 std::string on_one_line(std::string command);
 
-// Its spaces are spaces again.
+// Turns marked spaces into spaces. definition_list() does so itself.
 std::string with_spaces(std::string text);
 
 // `text` cut at spaces into lines of at most `columns`.

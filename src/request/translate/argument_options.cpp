@@ -22,8 +22,7 @@ const std::vector<ArgumentOption>& argument_options() {
   static const std::vector<ArgumentOption> kOptions = {
       {"--data", "training_data_path", "FILE|DIR|ID",
        "train on this instead of a dataset_id: JSON, JSON Lines, CSV, Parquet, Arrow, a folder of "
-       "them, "
-       "or a dataset of the hub as ORG/NAME, ORG/NAME:CONFIG or ORG/NAME:CONFIG:SPLIT"},
+       "them, or a dataset of the hub as ORG/NAME, ORG/NAME:CONFIG or ORG/NAME:CONFIG:SPLIT"},
       {"--text-field", "dataset_text_field", "NAME", "field of an entry that is its text (output)"},
       {"--template", "data_formatter_template", "TEXT",
        "make an entry's text of its fields: '### Input: {{input}} ### Response: {{output}}'"},
