@@ -82,11 +82,12 @@ TEST(GroupCellsTest, APropertyThatCellsDoNotHaveNarrowsNothing) {
 }
 
 TEST(DeviceNeedTest, IsToldInWords) {
-  EXPECT_EQ(to_string(DeviceNeed{2, 8, "NVIDIA-H100-PCIe", true}),
+  EXPECT_EQ(to_string(DeviceNeed{
+                .nodes = 2, .gpus_per_node = 8, .gpu_model = "NVIDIA-H100-PCIe", .roce = true}),
             "2 nodes with 8 NVIDIA-H100-PCIe each, RoCE");
-  EXPECT_EQ(to_string(DeviceNeed{1, 1, "L40S"}), "1 node with 1 L40S");
+  EXPECT_EQ(to_string(DeviceNeed{.gpus_per_node = 1, .gpu_model = "L40S"}), "1 node with 1 L40S");
   EXPECT_EQ(to_string(DeviceNeed{}), "1 node without GPUs");
-  EXPECT_EQ(to_string(DeviceNeed{3, 0}), "3 nodes without GPUs");
+  EXPECT_EQ(to_string(DeviceNeed{.nodes = 3, .gpu_model = ""}), "3 nodes without GPUs");
   EXPECT_EQ(cell_count(1), "1 cell");
   EXPECT_EQ(cell_count(12), "12 cells");
 }

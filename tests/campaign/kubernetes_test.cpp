@@ -229,10 +229,11 @@ TEST(KubernetesTest, APodHasItsEnvironmentAndSecretsByName) {
   for (const YAML::Node& variable : nodes["spec"]["containers"][0]["env"]) {
     const auto name = variable["name"].as<std::string>();
     const auto set = all[1]["metadata"]["name"].as<std::string>();
-    if (name == "MASTER_ADDR")
+    if (name == "MASTER_ADDR") {
       EXPECT_EQ(variable["value"].as<std::string>(), set + "-nodes-0-0." + set);
-    if (name == "SFTBENCH_JOB_SECRET")
+    } else if (name == "SFTBENCH_JOB_SECRET") {
       EXPECT_TRUE(variable["valueFrom"]["secretKeyRef"]["optional"].as<bool>());
+    }
   }
   // Pods of one worker are on different nodes.
   const YAML::Node apart = nodes["spec"]["affinity"]["podAntiAffinity"]

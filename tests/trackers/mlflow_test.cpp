@@ -258,9 +258,10 @@ TEST(MlflowTrackerTest, OnlyEventsThatFindTheQueueFullAreDropped) {
     const std::vector<std::string> problems = trackers.finish(measurement_of_test());
     EXPECT_EQ(values_of(server.runs().at("run0"), "loss").size(), 8);
     const std::string begin = "tracker mlflow=" + server.url() + ": ";
-    const std::vector<std::string> dropped[] = {{},
-                                                {begin + "1 event was dropped, as it was too slow"},
-                                                {begin + "2 events were dropped, as it was too slow"}};
+    const std::vector<std::string> dropped[] = {
+        {},
+        {begin + "1 event was dropped, as it was too slow"},
+        {begin + "2 events were dropped, as it was too slow"}};
     EXPECT_EQ(problems, dropped[more]);
     EXPECT_EQ(reports.texts(), problems);
   }
