@@ -68,7 +68,8 @@ TEST(CommunicationFaults, ARankThatLeavesWithoutAWordIsALostConnection) {
     EXPECT_THAT(error.what(), HasSubstr("all_gather #1 of group world (2 ranks, 33554432 bytes) "
                                         "failed on rank 0: another rank has ended or its "
                                         "connection was lost"));
-    EXPECT_THAT(error.evidence(), HasSubstr("closed by peer"));
+    // Closed, or reset where bytes on their way were not read.
+    EXPECT_THAT(error.evidence(), HasSubstr("by peer"));
     group.set("rank 0 has seen it", "yes");
   });
 }
