@@ -213,7 +213,7 @@ TEST(ModelsTest, ThoseThatFitAreThoseThatPredictSaysFit) {
 }
 
 TEST(GpusTest, ListsAndDescribes) {
-  EXPECT_EQ(lines(output_of({"gpus"})), 68);
+  EXPECT_EQ(lines(output_of({"gpus"})), 75);
   EXPECT_THAT(output_of({"gpus", "NVIDIA H100 80GB HBM3"}), HasSubstr("989.4 TFLOP/s, dense"));
   EXPECT_THAT(output_of({"gpus", "NVIDIA-H100-PCX"}),
               HasSubstr("did you mean 'NVIDIA-H100-PCIe'?"));
