@@ -11,6 +11,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/families/decoder_like.h"
 #include "sftbench/plan/known_model.h"
 #include "sftbench/plan/support.h"
 
@@ -331,11 +332,9 @@ Definitions reasons_of(const RecommendationView& view) {
   if (!energy_text(best).empty()) lines.emplace_back("energy", energy_basis(view));
   if (best.time_interval.residuals > 0)
     lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
-  if (const ModelFacts* model = Catalog::shipped().models.find(question.model);
-      model != nullptr && !trains_family(model->family)) {
-    lines.emplace_back("trained by",
-                       "another program: " + model->name + " is of the family " + model->family +
-                           ", which is predicted from its shapes and not trained here");
+  if (const std::string family = stands_for(view.answer.job.model.hf_config); !family.empty()) {
+    lines.emplace_back("trained by", "another program: " + question.model + " is of the family " +
+                                         family + ", which is predicted by its sizes");
     return lines;
   }
   if (is_predicted_alone(view)) {

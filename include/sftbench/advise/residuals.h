@@ -52,7 +52,8 @@ struct PredictedCase {
   // Of ln(seconds) from run to run, on processors that were probed.
   std::optional<double> run_variance = std::nullopt;
   int64_t nodes = 1;
-  bool float8 = false;  // products of weights
+  bool float8 = false;           // products of weights
+  bool of_other_family = false;  // that is not trained, and predicted by its sizes
 };
 
 struct Residual {

@@ -63,6 +63,11 @@ struct StackModel {
   bool reduces_each_micro_batch = false;
   bool upcasts_shards = false;  // autocast keeps trained shards in float32
   bool adapters_in_float32 = false;
+  // Weights of 16 bits stand beside float32 weights and states, of which each rank has a part. Shards of all weights
+  // begin with stage 3 of ZeRO, until then each rank has them whole.
+  bool keeps_master_weights = false;
+  bool fused_by_default =
+      false;  // loss, norms and positions have kernels of their own unless it is told otherwise
   // Beside 4-bit layers, the residual stream is float32 where nothing is sharded.
   bool widens_beside_quantized = false;
   // Of activations and logits, free blocks that the allocator keeps; with layers that are recomputed.

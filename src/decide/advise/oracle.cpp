@@ -7,6 +7,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/families/decoder_like.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/predict/machine_catalog.h"
 #include "sftbench/space/validity.h"
@@ -183,7 +184,8 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
                    .eager_attention = !job.kernels.flash_attention,
                    .run_variance = std::nullopt,
                    .nodes = job.device.nodes,
-                   .float8 = job.precision.autocast == Autocast::kFp8};
+                   .float8 = job.precision.autocast == Autocast::kFp8,
+                   .of_other_family = !stands_for(job.model.hf_config).empty()};
   const MachineFacts* facts = MachineCatalog::shipped().find(job.device.gpu_model);
   if (job.device.kind != "cuda") {
     if (probe_ && !has_own_constants()) prediction.at.run_variance = probe_->run_variance();
@@ -230,14 +232,15 @@ Prediction Oracle::resolved(const MeasurementRequest& request, const StackModel&
   Resolution resolution = resolve(request, settings_, options_, catalog_);
   prediction.job = std::move(resolution.job);
   prediction.notes = std::move(resolution.notes);
-  const std::string family = prediction.job.model.hf_config.value("model_type", std::string());
-  if (!trains_family(family)) {
+  if (const Json& config = prediction.job.model.hf_config; !stands_for(config).empty()) {
     prediction.notes.push_back("model_name " + prediction.job.model.name + " is of the family " +
-                               family + ", which is predicted from its shapes and not trained");
+                               stands_for(config) +
+                               ", which is not trained here. It is predicted as the " +
+                               config.value("model_type", std::string()) + " of its sizes");
   }
   // fms-hf-tuning takes its fused kernels only where it is asked to.
   const Json& fast = request.inputs.at("fast_kernels");
-  if (stack.name != "sftbench" && fast.is_null()) {
+  if (stack.name != "sftbench" && !stack.fused_by_default && fast.is_null()) {
     KernelPlan& kernels = prediction.job.kernels;
     kernels.fused_loss = kernels.fused_rms_norm = kernels.fused_rope = false;
   }

@@ -282,6 +282,7 @@ ResidualTable::Distance ResidualTable::distance(Figure figure, const PredictedCa
   Distance distance;
   if (group.methods.empty()) return distance;
   const bool of_time = figure == Figure::kTime;
+  if (at.of_other_family) distance.add(kOtherKind, "a family that is not trained");
   const double of_length = doublings_beyond(at.length, group.lengths);
   distance.add((of_time ? kFarLength : kDoubling) * of_length,
                "rows of " + counted(at.length, "token") + ", where " + range_text(group.lengths) +

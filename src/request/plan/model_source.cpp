@@ -8,6 +8,7 @@
 #include "sftbench/base/conversion_commands.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/families/decoder_like.h"
 #include "sftbench/families/family.h"
 #include "sftbench/families/nf4.h"
 #include "sftbench/huggingface/cache.h"
@@ -270,6 +271,16 @@ void quantize_in_nf4(ModelSource& source, bool double_quantized) {
                        "qlora quantizes dense ones; gptq-lora trains over weights of GPTQ");
   }
   refuse_unquantizable(source);
+}
+
+void take_decoder_like(ModelSource& source) {
+  if (trains_family(family_of(source.hf_config))) return;
+  std::optional<Json> decoder = decoder_like(source.hf_config);
+  if (!decoder) return;  // refused as unknown
+  constexpr const char* kQuantization = "quantization_config";
+  if (source.hf_config.contains(kQuantization))
+    (*decoder)[kQuantization] = source.hf_config[kQuantization];
+  source.hf_config = *std::move(decoder);
 }
 
 std::string find_tokenizer(const std::string& place, const ActuatorSettings& settings) {

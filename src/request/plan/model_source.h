@@ -24,6 +24,9 @@ ModelSource find_model(const std::string& name, const std::string& format,
 // they are quantized otherwise, and of mixtures of experts.
 void quantize_in_nf4(ModelSource& source, bool double_quantized);
 
+// For a prediction, decoder_like() takes the place of a family that is not trained.
+void take_decoder_like(ModelSource& source);
+
 // The hub id among its places, where find_model() or find_tokenizer() would find no files; empty
 // otherwise.
 std::string absent_hub_model(const std::string& name, const std::string& format,

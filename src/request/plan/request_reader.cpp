@@ -52,6 +52,7 @@ std::string RequestReader::weights_format() const {
 ModelSource RequestReader::model(const std::string& weights, bool with_tokenizer) const {
   ModelSource model = find_model(text("model_name"), weights_format(), settings_, weights,
                                  catalog_.models, with_tokenizer);
+  if (options_.predicts) take_decoder_like(model);
   if (row_of(experiment_.tuning).quantizes) {
     quantize_in_nf4(model, argument("bnb_4bit_use_double_quant").get<bool>());
   }
