@@ -27,7 +27,7 @@ STRATEGY = {"none": "FULL_SHARD", "DDP": "NO_SHARD", "FULL_SHARD": "FULL_SHARD",
 # The program's stack. "transformers" stands for rows of different lengths.
 STACKS = (("fms-hf-tuning baseline-peft-bnb", "transformers-bitsandbytes"), ("fms-hf-tuning", "fms-hf-tuning"),
           ("(ms-swift|qwen).* (bnb|int4 bnb)", "transformers-bitsandbytes"),
-          (r"unsloth|llmq|\bcompile|NeMo|Megatron|TransformerEngine|InternEvo", "fused"),
+          ("unsloth", "unsloth"), (r"llmq|\bcompile|NeMo|Megatron|TransformerEngine|InternEvo", "fused"),
           ("ms-swift|qwen|soup|peft|llama-factory|transformers|glm", "transformers"), ("", "torch"))
 
 
@@ -65,6 +65,8 @@ def ask(command, row, length):
         names = row["targets"].replace(" ", ",")
         words += ["--lora-targets", re.sub("^$|.*(all-linear|w1|\\*).*", "all-linear", names)]
     stack = next(stack for name, stack in STACKS if re.match(name, row["stack"].lower()))
+    if stack == "transformers" and row["strategy"].startswith("ZERO"):
+        stack = "deepspeed"
     if stack == "transformers" and row["length"] == row["padded_to"]:
         stack = "torch"
     words += ["--stack", row["asked"] or stack, "--experiment", f"finetune_{method}_benchmark-v1.0.0"]

@@ -2,12 +2,18 @@
 
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/predict/stack_model.h"
+#include "sftbench/variants/precision.h"
 
 namespace sftbench {
 namespace {
 
-std::string precision_text(const TrainingJob& job) {
+std::string precision_text(const TrainingJob& job, const std::string& stack) {
   const std::string dtype = name_of(job.precision.torch_dtype);
+  const std::string products =
+      product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
+  if (StackModel::named(stack).keeps_master_weights && products != "float32")
+    return "weights, gradients and products in " + products + ", the optimizer's own in float32";
   if (job.precision.autocast == Autocast::kNo)
     return "weights, gradients and products in " + dtype + " (--set torch_dtype=float32 --set " +
            (dtype == "float16" ? "accelerate_config_mixed_precision=fp16)" : "bf16=true)");
@@ -46,7 +52,7 @@ std::string ranks_text(const TrainingJob& job) {
 
 Definitions assumptions_of(const TrainingJob& job, const std::string& stack) {
   Definitions lines = {{"assumes", "trained by " + stack + " (--stack)"},
-                       {"", precision_text(job)},
+                       {"", precision_text(job, stack)},
                        {"", tuning_text(job, stack)},
                        {"", "optimizer " + std::string(name_of(job.optimizer.kind)) +
                                 (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +

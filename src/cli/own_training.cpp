@@ -22,6 +22,24 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kUsualLength = 2048;
 
+struct ProgramDefault {
+  const char* program;
+  const char* property;
+  const char* value;
+  bool of_adapters = false;
+};
+
+// transformers' TrainingArguments, axolotl's schemas, and LLaMA-Factory's finetuning_args.py and model_args.py.
+constexpr ProgramDefault kProgramDefaults[] = {
+    {"LLaMA-Factory", "gradient_accumulation_steps", "1"},
+    {"LLaMA-Factory", "r", "8", true},
+    {"LLaMA-Factory", "lora_alpha", "16", true},
+    {"LLaMA-Factory", "lora_dropout", "0", true},
+    {"LLaMA-Factory", "target_modules", "all-linear", true},
+    {"axolotl", "gradient_accumulation_steps", "1"},
+    {"axolotl", "gradient_checkpointing", "false"},
+};
+
 class Gathering {
  public:
   Gathering(const Selection& selection, const DataSearch& search)
@@ -84,6 +102,21 @@ class Gathering {
     if (file.train_batch_size) add_train_batch(*file.train_batch_size, ranks);
     if (file.data_shards) check_shards(*file.data_shards, ranks);
     if (ranks > 1 && !file.whole_by.empty()) add_whole_parameters(file.whole_by);
+    if (selection_.space_path.empty()) add_defaults_of_program();
+  }
+
+  // What a program does where its file says nothing, and the experiments do something else.
+  void add_defaults_of_program() {
+    const bool adapts = own_.file.tuning == "lora" || own_.file.tuning == "qlora";
+    std::vector<std::string> added;
+    for (const ProgramDefault& row : kProgramDefaults) {
+      if (own_.file.program != row.program || (row.of_adapters && !adapts)) continue;
+      if (given_.says(row.property)) continue;
+      given_.values.push_back(
+          {std::string("the default of ") + row.program, row.property, scalar_node(row.value)});
+      added.push_back(std::string(row.property) + " " + row.value);
+    }
+    if (!added.empty()) spdlog::info("defaults of {}: {}", own_.file.program, join(added));
   }
 
   // What the program does, whatever the experiments' default is. A space says it itself.

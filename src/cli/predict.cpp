@@ -399,6 +399,7 @@ int predict(PredictArguments arguments) {
     stack = loaded.stack;
   }
   stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
+  if (stack == kPeoplesStack && loaded.file.by_deepspeed) stack = "deepspeed";
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
   ResolveOptions shapes = resolve_options(loaded, arguments.selection);
   shapes.weights = "random";

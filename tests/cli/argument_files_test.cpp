@@ -167,6 +167,34 @@ TEST_F(ArgumentFilesTest, SeveralRanksOfLlamaFactoryAndAxolotlTrainUnderDdp) {
   EXPECT_EQ(strategy(factory + "deepspeed: zero.json\n"), "SHARD_GRAD_OP");
 }
 
+TEST_F(ArgumentFilesTest, WhatLlamaFactoryAndAxolotlLeaveOutIsTheirDefault) {
+  const auto job_with = [this](const std::string& text, std::vector<std::string> more) {
+    write("own.yaml", text);
+    std::vector<std::string> words = {"--arguments", "own.yaml",     "--data",
+                                      "pairs.json",  "--text-field", "output"};
+    words.insert(words.end(), more.begin(), more.end());
+    return job(words);
+  };
+  const std::string factory =
+      "model_name_or_path: my-llama\nfinetuning_type: lora\ncutoff_len: 64\n";
+  const Json lora = job_with(factory, {});
+  EXPECT_EQ(lora["batches"]["gradient_accumulation_steps"], 1);
+  EXPECT_EQ(lora["lora"]["rank"], 8);
+  EXPECT_EQ(lora["lora"]["alpha"], 16);
+  EXPECT_EQ(lora["lora"]["dropout"], 0);
+  EXPECT_EQ(lora["lora"]["target_modules"], Json::array({"all-linear"}));
+  EXPECT_EQ(lora["activations"]["gradient_checkpointing"], true);
+  const Json said =
+      job_with(factory + "lora_rank: 4\n", {"--set", "gradient_accumulation_steps=2"});
+  EXPECT_EQ(said["batches"]["gradient_accumulation_steps"], 2);
+  EXPECT_EQ(said["lora"]["rank"], 4);
+  EXPECT_EQ(said["lora"]["alpha"], 8) << "twice the rank that is given";
+
+  const Json axolotl = job_with("base_model: my-llama\nsequence_len: 64\n", {});
+  EXPECT_EQ(axolotl["batches"]["gradient_accumulation_steps"], 1);
+  EXPECT_EQ(axolotl["activations"]["gradient_checkpointing"], false);
+}
+
 // --- dictionaries as text ------------------------------------------------------------------------
 
 TEST_F(ArgumentFilesTest, DictionariesMayBeTextsAsTransformersTakesThem) {

@@ -121,6 +121,65 @@ TEST(StackMemoryTest, BitsandbytesWidensTheStreamWhereNothingIsSharded) {
             memory_of(job, "transformers").activations);
 }
 
+// Bytes of Llama 3.1 8B's 8,030,261,248 parameters: 2 of a weight, 4 of its master, 8 of AdamW's states, 2 of a gradient.
+class ZeroMemoryTest : public testing::Test {
+ protected:
+  static constexpr double kParameters = 8'030'261'248, kBucket = 2 * 5e8;
+
+  static MemoryCost memory(Strategy strategy, int64_t ranks, bool offloads = false) {
+    TrainingJob job = job_of("llama3.1-8b", TuningMethod::kFull);
+    job.device.ranks = ranks;
+    job.parallel.strategy = strategy;
+    job.optimizer.offload_state = offloads;
+    return memory_of(job, "deepspeed");
+  }
+};
+
+TEST_F(ZeroMemoryTest, OneGpuHoldsSixteenBytesOfAParameter) {
+  const MemoryCost memory = ZeroMemoryTest::memory(Strategy::kDdp, 1);
+  EXPECT_DOUBLE_EQ(memory.parameters, 2 * kParameters);
+  EXPECT_DOUBLE_EQ(memory.optimizer_state, 12 * kParameters);
+  EXPECT_DOUBLE_EQ(memory.gradients, 2 * kParameters);
+  EXPECT_DOUBLE_EQ(memory.update, 8 * kParameters) << "a gradient in float32, and a root";
+  EXPECT_EQ(memory.gathered, 0);
+}
+
+TEST_F(ZeroMemoryTest, Stage1DividesStatesAndStage2GradientsToo) {
+  const MemoryCost first = memory(Strategy::kShardOptim, 8),
+                   second = memory(Strategy::kShardGradOp, 8);
+  for (const MemoryCost& stage : {first, second}) {
+    EXPECT_DOUBLE_EQ(stage.parameters, 2 * kParameters);
+    EXPECT_DOUBLE_EQ(stage.optimizer_state, 12 * kParameters / 8);
+    EXPECT_DOUBLE_EQ(stage.update, 8 * kParameters / 8);
+    EXPECT_DOUBLE_EQ(stage.gathered, kBucket);
+  }
+  EXPECT_DOUBLE_EQ(first.gradients, 2 * kParameters);
+  EXPECT_DOUBLE_EQ(second.gradients, 2 * kParameters / 8);
+}
+
+// Shards are padded to whole ranks and 256 bytes.
+TEST_F(ZeroMemoryTest, Stage3DividesWeightsToo) {
+  const MemoryCost third = memory(Strategy::kFullShard, 8);
+  EXPECT_NEAR(third.parameters, 2 * kParameters / 8, 1e6);
+  EXPECT_NEAR(third.optimizer_state, 12 * kParameters / 8, 1e6);
+  EXPECT_NEAR(third.gradients, 2 * kParameters / 8, 1e6);
+  EXPECT_EQ(third.freed_gradients, 0) << "one buffer holds all of them";
+  EXPECT_GE(third.gathered, 2e9 + kBucket) << "a billion live parameters";
+  EXPECT_DOUBLE_EQ(memory(Strategy::kFullShard, 2).update, 8e9) << "a billion elements at a time";
+}
+
+TEST_F(ZeroMemoryTest, TheHostTakesMastersStatesAndGradients) {
+  const MemoryCost offloaded = memory(Strategy::kShardGradOp, 8, /*offloads=*/true);
+  EXPECT_DOUBLE_EQ(offloaded.parameters, 2 * kParameters);
+  EXPECT_EQ(offloaded.optimizer_state, 0);
+  EXPECT_EQ(offloaded.update, 0);
+  EXPECT_DOUBLE_EQ(offloaded.offloaded_state, 14 * kParameters / 8);
+}
+
+TEST(StackMemoryTest, UnslothsLossWritesItsGradientOverTheLogits) {
+  EXPECT_DOUBLE_EQ(memory_of(llama(true), "unsloth").logits, 4.0 * 2048 * kVocabulary);
+}
+
 TEST(StackMemoryTest, FreeBlocksAreBesideTheTotal) {
   const MemoryCost memory = memory_of(llama(true), "transformers");
   EXPECT_DOUBLE_EQ(memory.fragmentation, 1.16 * (memory.activations + memory.logits));

@@ -147,7 +147,7 @@ class Predictor {
     input.reshard_after_forward = layout_.reshard;
     input.gathers_updates = layout_.updates_parts && !layout_.sharded;
     input.reduce_each_micro_batch =
-        layout_.sharded && job_.parallel.gradient_sync == GradientSync::kEach;
+        layout_.divides_gradients && job_.parallel.gradient_sync == GradientSync::kEach;
     return input;
   }
 

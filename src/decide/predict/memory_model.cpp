@@ -27,6 +27,12 @@ constexpr double kFactoredBandElements = 1 << 24, kFactoredBandCopies = 3;
 // Of other implementations, beside the logits: a float32 copy of the final norm's input.
 constexpr double kHiddenValuesOfLoss = 2;
 
+// Of DeepSpeed's ZeRO (runtime/zero/config.py): parameters that stage 3 leaves gathered (stage3_max_live_parameters),
+// those that it updates at a time (sub_group_size), and gradients that are reduced at a time (reduce_bucket_size).
+constexpr double kLiveElements = 1e9, kUpdatedElements = 1e9, kBucketElements = 5e8;
+// While they are updated, beside states: the gradient in float32, and the root that AdamW takes of a moment.
+constexpr double kMasterUpdateCopies = 2;
+
 // Eager attention (transformers, eager_attention_forward, and ops/plain.cpp) keeps of a score its softmax in float32,
 // and a copy in the type that values have. Its backward pass adds gradients of both, and of the score.
 double kept_score_bytes(double computed) {
@@ -70,6 +76,10 @@ MemoryCost MemoryModel::between_backward_and_update() const {
   const double state =
       root_.state + layers * layer_.state + 2 * std::max(root_.visiting, layer_.visiting);
   (offloads_state() ? memory.offloaded_state : memory.optimizer_state) = state;
+  if (keeps_masters() && offloads_state() && !offloads_shards()) {
+    memory.offloaded_state += memory.gradients;
+    memory.gradients = 2 * std::max(root_.shard_grads, layer_.shard_grads);
+  }
   return memory;
 }
 
@@ -98,10 +108,11 @@ void MemoryModel::put_peak_of_stack(MemoryCost& memory) const {
   const double waits = layer_that_waits();
   const double layer = again ? copies * inputs + computed : std::max(0.0, computed - waits);
   memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
-  memory.update =
-      stack_.update_copies * (root_.trained + layers * layer_.trained) * sizes_.element().trained +
-      2 * offloaded_chunk_bytes();
-  const bool frees = stack_.frees_gradients && job_.batches.gradient_accumulation_steps == 1;
+  if (keeps_masters()) put_masters(memory);
+  memory.update = update_copies() + 2 * offloaded_chunk_bytes();
+  // Stage 3 of ZeRO has one buffer for all of them.
+  const bool frees = stack_.frees_gradients && job_.batches.gradient_accumulation_steps == 1 &&
+                     !(keeps_masters() && sizes_.layout().sharded);
   if (frees) memory.freed_gradients = memory.gradients;
   // The loss is done before a layer's backward pass: the larger of the two counts. This engine's
   // chunks stay until then.
@@ -112,6 +123,26 @@ void MemoryModel::put_peak_of_stack(MemoryCost& memory) const {
       (again ? inputs : layers * waits) + context_.backward_buffers + beside_logits;
   memory.fragmentation = (again ? stack_.fragmentation_recomputed : stack_.fragmentation) *
                          (memory.activations + memory.logits);
+}
+
+// What ZeRO holds beside shards while it computes.
+void MemoryModel::put_masters(MemoryCost& memory) const {
+  if (!is_distributed(job_)) return;
+  const double bytes = sizes_.element().computed;
+  const double all = root_.gathered + static_cast<double>(work_.layers) * layer_.gathered;
+  if (sizes_.layout().sharded)
+    memory.gathered = std::max(memory.gathered, std::min(all, kLiveElements * bytes));
+  memory.gathered += kBucketElements * bytes;
+}
+
+// Of what a rank updates, on the device.
+double MemoryModel::update_copies() const {
+  const double elements = root_.trained + static_cast<double>(work_.layers) * layer_.trained;
+  const double bytes = sizes_.element().trained;
+  if (!keeps_masters()) return stack_.update_copies * elements * bytes;
+  if (offloads_state()) return 0;
+  const double at_once = sizes_.layout().sharded ? std::min(elements, kUpdatedElements) : elements;
+  return kMasterUpdateCopies * at_once * bytes;
 }
 
 // With its gradients, and the 4-bit weight that is expanded.
@@ -209,7 +240,7 @@ double MemoryModel::band_bytes() const {
 // One buffer while the device updates, at most: states of a chunk, or of a tensor that has more
 // elements, with parameters and gradients where these visit, too.
 double MemoryModel::offloaded_chunk_bytes() const {
-  if (!offloads_state()) return 0;
+  if (!offloads_state() || keeps_masters()) return 0;  // ZeRO updates on the host
   const double beside = offloads_shards() ? 2 * sizes_.element().trained : 0;  // of an element
   double elements = 0, bytes = 0, all_elements = 0, all_bytes = 0;
   for (const auto& [unit, count] :

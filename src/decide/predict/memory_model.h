@@ -30,6 +30,9 @@ class MemoryModel {
   bool offloads_shards() const;
   bool offloads_state() const;
   double offloaded_chunk_bytes() const;
+  bool keeps_masters() const { return sizes_.element().master > 0; }
+  void put_masters(MemoryCost& memory) const;
+  double update_copies() const;
   double band_bytes() const;
   double logit_chunk_bytes() const;
   double logit_bytes(double logits) const;

@@ -21,6 +21,10 @@ ElementBytes element_bytes(const TrainingJob& job, const StackModel& stack, bool
       (stack.adapters_in_float32 && row_of(job.tuning).adds_adapters);
   bytes.trained = upcasts ? kFloatBytes : bytes.stored;
   bytes.gathered = sharded ? bytes.computed : bytes.stored;
+  if (stack.keeps_master_weights && bytes.computed < kFloatBytes) {
+    bytes.stored = bytes.gathered = bytes.computed;
+    bytes.trained = bytes.master = kFloatBytes;
+  }
   const std::string& reduce = job.parallel.reduce_dtype;
   bytes.reduced = reduce.empty() ? bytes.gathered : (reduce == "float32" ? 4 : 2);
   return bytes;
@@ -35,12 +39,14 @@ double quantized_bytes(const TrainingJob& job, const StackModel& stack) {
 
 }  // namespace
 
-RankLayout layout_of(const TrainingJob& job) {
+RankLayout layout_of(const TrainingJob& job, const StackModel& stack) {
   const int64_t ranks = job.device.ranks;
   const int64_t nodes = job.device.nodes;
   const StrategyRow& strategy = row_of(job.parallel.strategy);
   RankLayout layout;
-  layout.sharded = strategy.shards();
+  const bool whole_weights = stack.keeps_master_weights && !strategy.reshard_after_forward;
+  layout.sharded = strategy.shards() && !whole_weights;
+  layout.divides_gradients = strategy.shards();
   layout.reshard = strategy.reshard_after_forward;
   layout.updates_parts = strategy.updates_parts();
   // One rank has nobody to share with, unless it keeps its shard on the host.
@@ -68,7 +74,7 @@ RankLayout layout_of(const TrainingJob& job) {
 
 UnitSizes::UnitSizes(const TrainingJob& job, const StackModel& stack)
     : job_(job),
-      layout_(layout_of(job)),
+      layout_(layout_of(job, stack)),
       element_(element_bytes(job, stack, layout_.sharded)),
       quantized_bytes_(quantized_bytes(job, stack)) {}
 
@@ -87,14 +93,19 @@ UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const auto parts = static_cast<double>(layout_.sharded ? shards : 1);
   UnitBytes bytes;
   const double quantized = unit.quantized * quantized_bytes_;
-  bytes.shard = (frozen * element_.stored + trained * element_.trained + quantized) / parts;
+  const bool masters = element_.master > 0;
+  const double own =
+      masters ? element_.stored : element_.trained;  // of a trained parameter, beside its master
+  const double gradient_parts = layout_.divides_gradients ? static_cast<double>(shards) : 1.0;
+  bytes.shard = (frozen * element_.stored + trained * own + quantized) / parts;
   bytes.trained = trained / static_cast<double>(shards);
-  bytes.shard_grads = trained / parts * element_.trained;
-  bytes.updated = trained * element_.trained;
+  bytes.shard_grads = trained / gradient_parts * own;
+  bytes.updated = trained * own;
   bytes.gathered = (frozen + trained) * element_.gathered + quantized;
   bytes.gradients = trained * element_.gathered;
   bytes.reduced = trained * element_.reduced;
   bytes.replicated = bytes.reduced / parts;
+  bytes.state = bytes.trained * element_.master;
   for (const TrainedShape& tensor : unit.trained) {
     bytes.state += state_of(tensor);
     bytes.visiting = std::max(bytes.visiting, visiting_of(tensor));

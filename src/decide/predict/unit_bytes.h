@@ -26,10 +26,11 @@ struct RankLayout {
   bool sharded = false;
   bool reshard = false;
   bool updates_parts = false;
+  bool divides_gradients = false;
 };
 
 // RunError(kUnsupported): these ranks cannot be laid out so.
-RankLayout layout_of(const TrainingJob& job);
+RankLayout layout_of(const TrainingJob& job, const StackModel& stack);
 
 // Bytes of one value, by what it is.
 struct ElementBytes {
@@ -38,6 +39,7 @@ struct ElementBytes {
   double trained = 4;   // a trained parameter at rest, its gradient and its state
   double gathered = 4;  // a parameter that is gathered
   double reduced = 4;   // a gradient that is reduced
+  double master = 0;    // a trained parameter's copy in float32, beside it
 };
 
 // Bytes of one unit, whole.
@@ -48,7 +50,7 @@ struct UnitBytes {
   double gradients = 0;   // before their reduction
   double reduced = 0;     // what a reduction is about
   double replicated = 0;  // what replicas sum: the shard, or everything
-  double updated = 0;     // trained parameters as they are kept
+  double updated = 0;     // trained parameters as they are gathered behind their update
   double trained = 0;     // elements that this rank updates
   double state = 0;       // of the optimizer, on the device
   double visiting = 0;    // of its states that live in the host's memory: the most at a time

@@ -158,6 +158,7 @@ void ArgumentFileReader::settle() {
   settle_trackers();
   // accelerate's default.
   const bool deepspeed = !taken("uses_deepspeed").empty();
+  file_.by_deepspeed = deepspeed || !deepspeed_path_.empty() || deepspeed_block_;
   if (deepspeed && find("distributed_backend") == nullptr && deepspeed_path_.empty()) {
     put_text("distributed_backend", "FSDP", "distributed_type");
     put_text("fsdp_sharding_strategy", "SHARD_GRAD_OP", "distributed_type");
@@ -170,6 +171,7 @@ void ArgumentFileReader::settle_whole() {
   const bool shares = says_how_to_share_ || !deepspeed_path_.empty() || deepspeed_block_ ||
                       find("distributed_backend") != nullptr || file_.data_shards;
   if (!shares) file_.whole_by = program_;
+  file_.program = program_;
 }
 
 // Stage 3 with everything on the host, unless the file says otherwise.
