@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints a table of configurations: memory by arithmetic beside that of a rehearsal on the phantom device.
 
-  bench/exact/table.py build/cuda/bin/sftbench > table.md
+  bench/exact/table.py build/cuda/bin/sftbench [WORD] > table.md    WORD: the rows alone whose model or method begins so
 """
 import json
 import subprocess
@@ -42,6 +42,15 @@ CASES += [
     (LORA, "mixtral-8x7b-instruct-v0.1", 8, 8, 2048, {"distributed_backend": "FSDP"}),
     (FULL, "granite-4.0-h-tiny", 8, 8, 2048, {"distributed_backend": "FSDP"}),
 ]
+# QLoRA, and a model of each family that came later.
+QLORA, LINEARS = "finetune_qlora_benchmark-v1.0.0", {"target_modules": "all-linear"}
+CASES += [(QLORA, model, 1, 4, 2048, more) for model in ("llama3.2-1b", "qwen2.5-1.5b", "gemma3-1b", "gemma2-2b")
+          for more in (LINEARS, {**LINEARS, "gradient_checkpointing": "false"})]
+CASES += [(QLORA, "llama3.1-8b", 1, 4, 4096, LINEARS), (QLORA, "llama3.1-8b", 8, 8, 4096, LINEARS)]
+CASES += [(experiment, model, 1, 4, 1024, more)
+          for model in ("gemma3-1b", "gemma2-2b", "phi4-mini", "smollm3-3b", "olmo2-1b", "gpt2", "pythia-410m",
+                        "starcoder2-3b")
+          for experiment, more in ((FULL, {}), (LORA, LINEARS), (FULL, {"gradient_checkpointing": "false"}))]
 # Rows of 131072 on 8 GPUs: context_parallel, and tiles of the MLPs.
 LONG = [(1, 1), (2, 1), (4, 1), (8, 1), (1, 8), (1, 32), (2, 16), (8, 8)]
 CASES += [(FULL, "llama3.1-8b", 8, 8 // ranks, 131072,
@@ -66,7 +75,10 @@ def main():
     gib = 2**30
     print("| method | model | GPUs | batch x length | further | arithmetic GiB | exact GiB | error % | reserved GiB "
           "| launches |\n|---|---|--:|--:|---|--:|--:|--:|--:|--:|")
+    word = sys.argv[2] if len(sys.argv) > 2 else ""
     for experiment, model, gpus, batch, length, more in CASES:
+        if not (model.startswith(word) or experiment.startswith(f"finetune_{word}")):
+            continue
         found, error = predict(sys.argv[1], experiment, model, gpus, batch, length, more)
         head = (f"| {experiment.split('_')[1]} | {model} | {gpus} | {batch} x {length} | "
                 f"{', '.join(f'{name} {value}' for name, value in more.items())} |")
