@@ -54,8 +54,10 @@ class Gathering {
     add_model();
     const bool holds_out = check_own_data(given_, selection_, search_, own_.model.folder);
     if (holds_out && !given_.says("eval_strategy")) add_default("eval_strategy", "epoch");
+    const bool file_of_set_model =
+        !selection_.arguments_paths.empty() && given_.is_set("model_name");
     if (selection_.space_path.empty() &&
-        (given_.find("model_name") != nullptr ||
+        (given_.find("model_name") != nullptr || file_of_set_model ||
          given_.says_any({"training_data_path", "data_mixture"}))) {
       choose_experiment();
       add_defaults();
@@ -176,7 +178,7 @@ class Gathering {
     if (given.empty()) return;
     const std::string source = option ? "--model" : own_.file.model_place;
     if (given_.is_set("model_name")) {
-      if (!option) return;
+      if (!option) return spdlog::info("--set model_name: {} {} gives way", source, given);
       refuse_given("--model", "gives what --set model_name gives, too", "one of them");
     }
     std::error_code error;

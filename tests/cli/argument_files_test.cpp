@@ -167,6 +167,18 @@ TEST_F(ArgumentFilesTest, SeveralRanksOfLlamaFactoryAndAxolotlTrainUnderDdp) {
   EXPECT_EQ(strategy(factory + "deepspeed: zero.json\n"), "SHARD_GRAD_OP");
 }
 
+TEST_F(ArgumentFilesTest, AModelThatIsSetComesBeforeTheFilesAndTheFileSaysTheRest) {
+  write("own.yaml", "model_name_or_path: some/other\nfinetuning_type: lora\ncutoff_len: 64\n");
+  const ProgramResult asked =
+      program({"--arguments", "own.yaml", "--set", "model_name=smollm2-135m", "--set",
+               "number_gpus=0", "--flops-per-s", "1e10"},
+              "predict");
+  EXPECT_EQ(asked.status, 0) << asked.err;
+  EXPECT_THAT(asked.err,
+              HasSubstr("--set model_name: own.yaml:1: model_name_or_path some/other gives way"));
+  EXPECT_THAT(asked.out, HasSubstr("smollm2-135m, lora"));
+}
+
 TEST_F(ArgumentFilesTest, WhatLlamaFactoryAndAxolotlLeaveOutIsTheirDefault) {
   const auto job_with = [this](const std::string& text, std::vector<std::string> more) {
     write("own.yaml", text);
