@@ -16,10 +16,12 @@ double billions(const char* config) {
 
 TEST(DecoderLikeTest, NamesOfOlderClassesAreRead) {
   // THUDM/glm-4-9b-chat: 9.40 billion.
-  EXPECT_NEAR(billions(R"({"model_type": "chatglm", "hidden_size": 4096, "num_layers": 40, "num_attention_heads": 32,
+  EXPECT_NEAR(
+      billions(
+          R"({"model_type": "chatglm", "hidden_size": 4096, "num_layers": 40, "num_attention_heads": 32,
       "multi_query_group_num": 2, "kv_channels": 128, "ffn_hidden_size": 13696, "padded_vocab_size": 151552,
       "seq_length": 131072, "add_qkv_bias": true})"),
-              9.40, 0.01);
+      9.40, 0.01);
   // Qwen/Qwen-7B: 7.72 billion. Its inner width is of gate and up together.
   EXPECT_NEAR(billions(R"({"model_type": "qwen", "hidden_size": 4096, "num_hidden_layers": 32,
       "num_attention_heads": 32, "intermediate_size": 22016, "vocab_size": 151936, "seq_length": 8192})"),
@@ -32,10 +34,12 @@ TEST(DecoderLikeTest, AModelWithoutAnInnerWidthHasTwoLinearsOfFourTimesTheHidden
       "num_attention_heads": 71, "multi_query": true, "vocab_size": 65024, "tie_word_embeddings": true})"),
               6.92, 0.01);
   // facebook/opt-1.3b: 1.32 billion.
-  EXPECT_NEAR(billions(R"({"model_type": "opt", "hidden_size": 2048, "num_hidden_layers": 24, "ffn_dim": 8192,
+  EXPECT_NEAR(
+      billions(
+          R"({"model_type": "opt", "hidden_size": 2048, "num_hidden_layers": 24, "ffn_dim": 8192,
       "num_attention_heads": 32, "activation_function": "relu", "vocab_size": 50272,
       "max_position_embeddings": 2048, "tie_word_embeddings": true})"),
-              1.31, 0.01);
+      1.31, 0.01);
 }
 
 TEST(DecoderLikeTest, ExpertsAreThoseOfQwen2Moe) {
@@ -49,8 +53,8 @@ TEST(DecoderLikeTest, ExpertsAreThoseOfQwen2Moe) {
 
 TEST(DecoderLikeTest, OfModelsThatSeeItIsTheText) {
   const Json text = {{"model_type", "gemma3_text"}, {"hidden_size", 2560}};
-  const std::optional<Json> known =
-      decoder_like({{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", Json::object()}});
+  const std::optional<Json> known = decoder_like(
+      {{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", Json::object()}});
   ASSERT_TRUE(known);
   EXPECT_EQ(known->at("model_type"), "gemma3_text");
   EXPECT_EQ(known->at("hidden_size"), 2560);

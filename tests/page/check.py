@@ -492,10 +492,17 @@ class Looks(PageCase):
         self.assertGreater(scale, 0.9)
 
     def test_fits_two_widths_without_scrolling_sideways(self):
-        for width in (1400, 1280, 420, 400):
+        for width in (1400, 1280, 1200, 420, 400):
             for dark in (False, True):
                 self.browser.open(self.page, width=width, dark=dark)
                 self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
+
+    def test_no_column_of_the_answers_is_cut(self):
+        for width in (1200, 1400):
+            self.browser.open(self.page, width=width)
+            self.js("document.querySelector('#answer-table .button-row button')?.click()")
+            inside, shown = self.js("(e => [e.scrollWidth, e.clientWidth])(document.querySelector('#answer-table'))")
+            self.assertLessEqual(inside, shown, width)
 
     def test_follows_the_system_until_asked_otherwise(self):
         colors = []

@@ -95,7 +95,8 @@ std::optional<Json> decoder_like(const Json& hf_config) {
     }
   }
   Json decoder = sizes_of(config);
-  for (const char* needed : {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"})
+  for (const char* needed :
+       {"hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"})
     if (!decoder.contains(needed)) return std::nullopt;
   if (config.value("multi_query", false) && !decoder.contains("num_key_value_heads"))
     decoder["num_key_value_heads"] = 1;
@@ -107,7 +108,8 @@ std::optional<Json> decoder_like(const Json& hf_config) {
   // QWenConfig counts gate and up together.
   if (family == "qwen")
     decoder["intermediate_size"] = decoder["intermediate_size"].get<int64_t>() / 2;
-  if (!decoder.contains("max_position_embeddings")) decoder["max_position_embeddings"] = kUnboundedLength;
+  if (!decoder.contains("max_position_embeddings"))
+    decoder["max_position_embeddings"] = kUnboundedLength;
   decoder["tie_word_embeddings"] = config.value("tie_word_embeddings", false);
   for (const char* dtype : {"torch_dtype", "dtype"})
     if (config.contains(dtype)) decoder["torch_dtype"] = config[dtype];

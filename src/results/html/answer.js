@@ -148,8 +148,7 @@ function leadAnswers(view, prices, groups) {
       const value = Number.isNaN(best.cost) ? best.perDevice : best.cost;
       return h('article', {class: 'lead', 'data-lead': name}, h('h3', null, name),
         h('p', {class: 'figure'}, h('strong', null, valueText(prices, contest))),
-        h('p', null, `${answerConfiguration(data, best.repeats[0]) || 'the only configuration'}, on ` +
-          `${data.text('derived.devices', best.repeats[0])}`),
+        h('p', null, answerOnDevices(data, best.repeats[0])),
         h('p', {class: 'quiet'}, own ? `95 %: ${brief(value * own.low)} to ${brief(value * own.high)}, n = ` +
           `${best.repeats.length}. ` : `n = ${best.repeats.length}, noise unknown. `,
           second ? `Before the next one, ${answerConfiguration(data, second.repeats[0])}: ${verdictText(contest)}.`
@@ -166,8 +165,7 @@ function doubtful(data, repeats) {
 function answerTable(view, prices, groups) {
   const unit = view.data.column(`measured.${view.rate}`)?.unit || view.rate;
   const heads = [['Model'], ['Configuration'], [`USD per million ${prices.counted}`, 1], [unit, 1],
-    ['per device', 1], ['n', 1], ['Before the next one'], ['Peak GiB', 1], ['Devices'],
-    [''], ['Tried', 1], ['Ran', 1], ['Out of memory', 1]];
+    ['per device', 1], ['n', 1], ['Before the next one'], ['Peak GiB', 1], [''], ['Ran', 1]];
   return h('table', null,
     h('thead', null, h('tr', null,
       heads.map(([label, numeric]) => h('th', {scope: 'col', class: numeric && 'number'}, label)))),
@@ -182,28 +180,30 @@ function answerRows(view, prices, name, rows, heads) {
   const out = rows.filter(row => kOutOfMemory.has(data.text('outcome.reason', row))).length;
   const answers = Math.max(1, contests.length);
   const labels = heads.map(([label]) => label);
-  const counts = [rows.length, ran, out].map((n, i) =>
-    h('td', {class: 'number count', rowspan: answers, 'data-label': labels[10 + i]}, count(n)));
+  const counts = h('td', {class: 'number count', rowspan: answers, 'data-label': labels[9]},
+    `${count(ran)} of ${count(rows.length)}`, out > 0 ? h('p', {class: 'quiet'}, `${count(out)} out of memory`) : null);
   const cell = (place, kind, ...content) => h('td', {class: kind, 'data-label': labels[place]}, content);
   if (contests.length === 0) {
     return [h('tr', null, h('th', {scope: 'row'}, name),
-      h('td', {colspan: 9, class: 'status-failed'}, 'no configuration ran'), counts)];
+      h('td', {colspan: 8, class: 'status-failed'}, 'no configuration ran'), counts)];
   }
   return contests.map((contest, place) => {
     const {repeats, cost, rate, perDevice, memory} = contest.best;
     return h('tr', {'data-key': data.text('derived.key', repeats[0])},
       place === 0 ? h('th', {scope: 'rowgroup', rowspan: answers}, name) : null,
-      cell(1, 'wrap', answerConfiguration(data, repeats[0]), doubtful(data, repeats)),
+      cell(1, 'wrap', answerOnDevices(data, repeats[0]), doubtful(data, repeats)),
       Number.isNaN(cost) ? cell(2, 'number quiet', 'no price') : cell(2, 'number', h('strong', null, brief(cost))),
       cell(3, 'number', brief(rate)), cell(4, 'number', brief(perDevice)), cell(5, 'number', count(repeats.length)),
       cell(6, 'verdict', verdictText(contest)),
       cell(7, 'number', brief(memory)),
-      cell(8, '', data.text('derived.devices', repeats[0])),
       h('td', null, h('button', {type: 'button', 'aria-label': `Details of the configuration for ${name}`,
         onclick: () => openDetails(data, repeats[0])}, 'Details')),
       place === 0 ? counts : null);
   });
 }
+
+const answerOnDevices = (data, row) => `${answerConfiguration(data, row) || 'the only configuration'}, on ` +
+  data.text('derived.devices', row);
 
 const answerConfiguration = (data, row) => data.columns
   .filter(c => c.group === 'input' && !c.constant && !/^(model_name|gpu_model|number_gpus)$/.test(c.label)
