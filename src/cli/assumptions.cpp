@@ -40,7 +40,9 @@ std::string kernels_text(const TrainingJob& job) {
   const bool fused = job.kernels.fused_loss;
   return std::string(fused ? "with" : "without") +
          " fused kernels for loss, norms and positions (--set fast_kernels=" +
-         (fused ? "None)" : "'[\"True\",\"True\",\"True\"]')");
+         (fused ? "None)" : "'[\"True\",\"True\",\"True\"]')") + ", " +
+         (job.kernels.flash_attention ? "flash attention (--set flash_attn=false)"
+                                      : "eager attention (--set flash_attn=true)");
 }
 
 std::string ranks_text(const TrainingJob& job) {

@@ -381,6 +381,26 @@ bool has_own_data(const Space& space) {
   return inputs.value("training_data_path", Json()).is_string() || inputs.contains("data_mixture");
 }
 
+bool asks_gpus(const Space& space) {
+  if (space.entity_count() == 0) return false;
+  const Json inputs = make_request(space.entity(0), space.experiments.front()).inputs;
+  return inputs.value("number_gpus", Json()) > 0;
+}
+
+// A file of another program is about that program, unless --stack says otherwise.
+std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& loaded) {
+  const ArgumentFile& file = loaded.file;
+  std::string stack = arguments.overrides.stack;
+  if (!arguments.overrides.says_stack && stack != loaded.stack && !file.program.empty() &&
+      asks_gpus(loaded.space)) {
+    stack = kPeoplesStack;
+    spdlog::info("{} trains by transformers: --stack sftbench predicts this program instead",
+                 file.program);
+  }
+  stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
+  return stack == kPeoplesStack && !file.stack.empty() ? file.stack : stack;
+}
+
 int predict(PredictArguments arguments) {
   const OutputFormat format = output_format(arguments.format);
   StackModel::named(arguments.overrides.stack);
@@ -398,8 +418,7 @@ int predict(PredictArguments arguments) {
     }
     stack = loaded.stack;
   }
-  stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
-  if (stack == kPeoplesStack && loaded.file.by_deepspeed) stack = "deepspeed";
+  stack = stack_of_file(arguments, loaded);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
   ResolveOptions shapes = resolve_options(loaded, arguments.selection);
   shapes.weights = "random";

@@ -167,6 +167,31 @@ TEST_F(ArgumentFilesTest, SeveralRanksOfLlamaFactoryAndAxolotlTrainUnderDdp) {
   EXPECT_EQ(strategy(factory + "deepspeed: zero.json\n"), "SHARD_GRAD_OP");
 }
 
+// --stack says it in any case. On processors this program is predicted.
+TEST_F(ArgumentFilesTest, AFileOfAnotherProgramIsPredictedAsThatProgramTrainsIt) {
+  const auto predicted = [this](const std::string& text, std::vector<std::string> more) {
+    write("own.yaml",
+          "model_name_or_path: some/other\nfinetuning_type: lora\ncutoff_len: 64\n" + text);
+    std::vector<std::string> words = {"--arguments", "own.yaml", "--set",
+                                      "model_name=smollm2-135m"};
+    words.insert(words.end(), more.begin(), more.end());
+    return program(words, "predict").out;
+  };
+  const std::vector<std::string> gpu = {"--set", "gpu_model=L40S", "--set", "number_gpus=1"};
+  EXPECT_THAT(predicted("", gpu), HasSubstr("trained by transformers (--stack)"));
+  EXPECT_THAT(predicted("use_unsloth: true\n", gpu), HasSubstr("trained by unsloth (--stack)"));
+  write("zero.json", R"({"zero_optimization": {"stage": 2}})");
+  EXPECT_THAT(predicted("deepspeed: zero.json\n", gpu),
+              HasSubstr("trained by deepspeed (--stack)"));
+  EXPECT_THAT(predicted("quantization_bit: 4\nquantization_method: bitsandbytes\n", gpu),
+              HasSubstr("trained by transformers-bitsandbytes (--stack)"));
+  EXPECT_THAT(predicted("", {"--set", "number_gpus=0", "--flops-per-s", "1e10"}),
+              HasSubstr("trained by sftbench (--stack)"));
+  EXPECT_THAT(
+      predicted("", {"--set", "gpu_model=L40S", "--set", "number_gpus=1", "--stack", "sftbench"}),
+      HasSubstr("trained by sftbench (--stack)"));
+}
+
 TEST_F(ArgumentFilesTest, AModelThatIsSetComesBeforeTheFilesAndTheFileSaysTheRest) {
   write("own.yaml", "model_name_or_path: some/other\nfinetuning_type: lora\ncutoff_len: 64\n");
   const ProgramResult asked =
@@ -486,8 +511,8 @@ TEST_F(ArgumentFilesTest, Mxfp4IsDecodedAndNotTrained) {
                           "trained; they are decoded as they are read; expected dequantize: true "
                           "beside it"));
   }
-  EXPECT_THAT(refusal_of_file("quantization_method: bitsandbytes\n"),
-              HasSubstr("quantization_method: found 'bitsandbytes', which has no equal here"));
+  EXPECT_THAT(refusal_of_file("quantization_method: eetq\n"),
+              HasSubstr("quantization_method: found 'eetq', which has no equal here"));
   EXPECT_EQ(notes_of("quantization_method: null\n").find("mxfp4"), std::string::npos);
 }
 

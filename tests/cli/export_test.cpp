@@ -127,7 +127,7 @@ TEST_F(ExportTest, FourBitWeightsAreReadBackAsQlora) {
                                             "--weights",    "random",
                                             "--text-field", "text"};
     EXPECT_THAT(OwnTrainingTest::program(words, "predict").out,
-                HasSubstr("llama3.1-8b, qlora, 1 rank\n"))
+                HasSubstr("llama3.1-8b, qlora, 1 rank"))
         << name;
     EXPECT_EQ(job(words)["model"]["hf_config"]["quantization_config"]["bnb_4bit_use_double_quant"],
               true)

@@ -64,6 +64,12 @@ TEST(DecoderLikeTest, OfModelsThatSeeItIsTheText) {
 
 TEST(DecoderLikeTest, WithoutASizeThereIsNone) {
   EXPECT_FALSE(decoder_like({{"model_type", "bert"}, {"hidden_size", 768}}));
+  EXPECT_FALSE(decoder_like({{"model_type", "bart"},
+                             {"is_encoder_decoder", true},
+                             {"d_model", 1024},
+                             {"num_hidden_layers", 12},
+                             {"num_attention_heads", 16},
+                             {"vocab_size", 50265}}));
   EXPECT_FALSE(decoder_like({{"model_type", "t5"}, {"hidden_size", "768"}, {"num_layers", -1}}));
 }
 

@@ -141,7 +141,7 @@ TEST_F(ZeroMemoryTest, OneGpuHoldsSixteenBytesOfAParameter) {
   EXPECT_DOUBLE_EQ(memory.optimizer_state, 12 * kParameters);
   EXPECT_DOUBLE_EQ(memory.gradients, 2 * kParameters);
   EXPECT_DOUBLE_EQ(memory.update, 8 * kParameters) << "a gradient in float32, and a root";
-  EXPECT_EQ(memory.gathered, 0);
+  EXPECT_DOUBLE_EQ(memory.gathered, kBucket);
 }
 
 TEST_F(ZeroMemoryTest, Stage1DividesStatesAndStage2GradientsToo) {

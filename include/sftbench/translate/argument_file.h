@@ -27,8 +27,8 @@ struct ArgumentFile {
   std::string train_batch_place;            // where that stands
   // LLaMA-Factory or axolotl, where nothing says FSDP or DeepSpeed: they train several ranks under DDP.
   std::string whole_by;
-  std::string program;  // LLaMA-Factory or axolotl, by keys that no other has; empty: another
-  bool by_deepspeed = false;
+  std::string program;       // LLaMA-Factory or axolotl, by keys that no other has; empty: another
+  std::string stack;         // of config/stacks.yaml, where a file asks for DeepSpeed or unsloth
   bool of_llmforge = false;  // keys that no other program has
   bool on_cpus = false;
   std::string dtype_of_model;  // where torch_dtype auto stands

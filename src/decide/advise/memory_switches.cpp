@@ -34,7 +34,8 @@ Json on_twice_the_gpus(const TrainingJob& job) {
   return changes;
 }
 
-std::vector<Candidate> candidates(const TrainingJob& job) {
+// `own`: of this program.
+std::vector<Candidate> candidates(const TrainingJob& job, bool own) {
   std::vector<Candidate> all;
   const int64_t batch = job.batches.per_device_batch_size;
   const bool sharded = job.device.ranks > 1 && job.parallel.strategy == Strategy::kFullShard;
@@ -44,7 +45,7 @@ std::vector<Candidate> candidates(const TrainingJob& job) {
         {{{"batch_size", data_ranks(job)},
           {"gradient_accumulation_steps", batch * job.batches.gradient_accumulation_steps}}});
   }
-  if (job.device.kind == "cuda" && data_ranks(job) % 2 == 0) {
+  if (own && job.device.kind == "cuda" && data_ranks(job) % 2 == 0) {
     all.push_back({{{"context_parallel", 2 * job.parallel.context_ranks},
                     {"batch_size", data_ranks(job) / 2 * batch},
                     {"gradient_accumulation_steps", 2 * job.batches.gradient_accumulation_steps}}});
@@ -58,7 +59,7 @@ std::vector<Candidate> candidates(const TrainingJob& job) {
   if (!job.optimizer.offload_state) all.push_back({{{"offload_optimizer", true}}});
   if (!job.activations.offload) all.push_back({{{"offload_activations", true}}});
   if (sharded && !job.parallel.offload) all.push_back({{{"offload_params", true}}});
-  if (job.activations.mlp_tiles == 1) all.push_back({{{"mlp_tiles", kTiles}}});
+  if (own && job.activations.mlp_tiles == 1) all.push_back({{{"mlp_tiles", kTiles}}});
   if (const Json changes = on_twice_the_gpus(job); !changes.is_null()) all.push_back({changes});
   if (job.precision.torch_dtype == ParameterDtype::kFloat32)
     all.push_back({{{"torch_dtype", "bfloat16"}}, false});
@@ -151,7 +152,8 @@ std::string MemorySwitch::words() const {
 std::vector<MemorySwitch> memory_switches(const MeasurementRequest& request, const Prediction& now,
                                           Oracle& oracle) {
   std::vector<MemorySwitch> switches;
-  for (const Candidate& candidate : candidates(now.job)) {
+  for (const Candidate& candidate :
+       candidates(now.job, now.machine.stack.name == StackModel().name)) {
     const auto one = tried(request, now, candidate.changes, candidate.trains_alike, oracle);
     if (one && one->saved_bytes >= kLeastShare * now.needed_bytes) switches.push_back(*one);
   }

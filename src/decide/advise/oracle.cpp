@@ -8,6 +8,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/decoder_like.h"
+#include "sftbench/families/model_shape.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/predict/machine_catalog.h"
 #include "sftbench/space/validity.h"
@@ -233,10 +234,11 @@ Prediction Oracle::resolved(const MeasurementRequest& request, const StackModel&
   prediction.job = std::move(resolution.job);
   prediction.notes = std::move(resolution.notes);
   if (const Json& config = prediction.job.model.hf_config; !stands_for(config).empty()) {
-    prediction.notes.push_back("model_name " + prediction.job.model.name + " is of the family " +
-                               stands_for(config) +
-                               ", which is not trained here. It is predicted as the " +
-                               config.value("model_type", std::string()) + " of its sizes");
+    prediction.notes.push_back(
+        "model_name " + prediction.job.model.name + " is of the family " + stands_for(config) +
+        ", which is not trained here. It is predicted as the " +
+        config.value("model_type", std::string()) + " of its sizes, which has " +
+        counted(parameter_count(config), "parameter"));
   }
   // fms-hf-tuning takes its fused kernels only where it is asked to.
   const Json& fast = request.inputs.at("fast_kernels");

@@ -127,7 +127,6 @@ void MemoryModel::put_peak_of_stack(MemoryCost& memory) const {
 
 // What ZeRO holds beside shards while it computes.
 void MemoryModel::put_masters(MemoryCost& memory) const {
-  if (!is_distributed(job_)) return;
   const double bytes = sizes_.element().computed;
   const double all = root_.gathered + static_cast<double>(work_.layers) * layer_.gathered;
   if (sizes_.layout().sharded)

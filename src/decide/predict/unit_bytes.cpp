@@ -25,6 +25,9 @@ ElementBytes element_bytes(const TrainingJob& job, const StackModel& stack, bool
     bytes.stored = bytes.gathered = bytes.computed;
     bytes.trained = bytes.master = kFloatBytes;
   }
+  const bool widens =
+      stack.widens_beside_quantized && row_of(job.tuning).quantized_weights && !sharded;
+  bytes.frozen = widens ? kFloatBytes : bytes.stored;
   const std::string& reduce = job.parallel.reduce_dtype;
   bytes.reduced = reduce.empty() ? bytes.gathered : (reduce == "float32" ? 4 : 2);
   return bytes;
@@ -97,7 +100,7 @@ UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const double own =
       masters ? element_.stored : element_.trained;  // of a trained parameter, beside its master
   const double gradient_parts = layout_.divides_gradients ? static_cast<double>(shards) : 1.0;
-  bytes.shard = (frozen * element_.stored + trained * own + quantized) / parts;
+  bytes.shard = (frozen * element_.frozen + trained * own + quantized) / parts;
   bytes.trained = trained / static_cast<double>(shards);
   bytes.shard_grads = trained / gradient_parts * own;
   bytes.updated = trained * own;

@@ -36,6 +36,7 @@ RankLayout layout_of(const TrainingJob& job, const StackModel& stack);
 struct ElementBytes {
   double stored = 4;    // a parameter at rest
   double computed = 4;  // a value in a product
+  double frozen = 4;    // a parameter at rest that is neither trained nor quantized
   double trained = 4;   // a trained parameter at rest, its gradient and its state
   double gathered = 4;  // a parameter that is gathered
   double reduced = 4;   // a gradient that is reduced

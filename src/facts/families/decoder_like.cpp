@@ -83,6 +83,7 @@ void put_experts(Json& decoder) {
 
 std::optional<Json> decoder_like(const Json& hf_config) {
   const std::string family = hf_config.value("model_type", std::string());
+  if (hf_config.value("is_encoder_decoder", Json()) == true) return std::nullopt;
   Json config = hf_config;
   for (const char* part : {"text_config", "language_config", "llm_config", "thinker_config"}) {
     const auto text = hf_config.find(part);

@@ -158,7 +158,11 @@ void ArgumentFileReader::settle() {
   settle_trackers();
   // accelerate's default.
   const bool deepspeed = !taken("uses_deepspeed").empty();
-  file_.by_deepspeed = deepspeed || !deepspeed_path_.empty() || deepspeed_block_;
+  if (deepspeed || !deepspeed_path_.empty() || deepspeed_block_) file_.stack = "deepspeed";
+  if (!taken("uses_unsloth").empty()) {
+    file_.stack = "unsloth";
+    note("use_unsloth: `run` has kernels of its own, and `predict` takes --stack unsloth");
+  }
   if (deepspeed && find("distributed_backend") == nullptr && deepspeed_path_.empty()) {
     put_text("distributed_backend", "FSDP", "distributed_type");
     put_text("fsdp_sharding_strategy", "SHARD_GRAD_OP", "distributed_type");

@@ -122,7 +122,7 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
        "load_in_4bit says whether weights are quantized"},
       {"auto_gptq", kRead, "quantized_tuning"},
       {"fused_lora", kIdle, "adapters have kernels of their own"},
-      {"quantization_method", kChoice, "", "none|bnb"},
+      {"quantization_method", kChoice, "", "none|bnb|bitsandbytes"},
       {"dequantize", kChoice, "", "false"},
 
       // --- what is tuned
@@ -306,6 +306,7 @@ const std::vector<ArgumentChoice>& argument_choices() {
       {"distributed_type", "MULTI_CPU", "distributed_backend", "DDP"},
       {"distributed_type", "MULTI_CPU", "use_cpu", "true"},
       {"distributed_type", "DEEPSPEED", "uses_deepspeed", "true"},
+      {"use_unsloth", "true", "uses_unsloth", "true"},
       {"zero_stage", "0", "distributed_backend", "DDP"},
       {"zero_stage", "1", "distributed_backend", "FSDP"},
       {"zero_stage", "1", "fsdp_sharding_strategy", "SHARD_OPTIM"},

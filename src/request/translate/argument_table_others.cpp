@@ -59,7 +59,8 @@ const std::vector<ArgumentRow>& other_arguments() {
        "export_quantization_dataset export_hub_model_id",
        kFixed, kMerge},
       {"additional_target", kFixed},
-      {"resize_vocab use_unsloth use_unsloth_gc use_llama_pro use_galore use_apollo use_badam "
+      {"use_unsloth", kChoice, "", "false"},
+      {"resize_vocab use_unsloth_gc use_llama_pro use_galore use_apollo use_badam "
        "use_adam_mini use_muon use_dft_loss use_asft_loss use_eaft_loss use_kt "
        "shift_attn fp8 fp8_enable_fsdp_float8_all_gather pissa_init pissa_convert "
        "predict_with_generate packing_attention upcast_layernorm upcast_lmhead_output",
