@@ -60,6 +60,9 @@ TEST(SimulatedCostTest, AnEmbeddingOfItsOwnCostsParametersAndNoProducts) {
   EXPECT_EQ(untied.begin.parameters_embedding, kVocabulary * kHidden);
   EXPECT_EQ(untied.begin.parameters_total, kParameters + kVocabulary * kHidden);
   EXPECT_DOUBLE_EQ(untied.flops_per_device, tied.flops_per_device);
+  job.model.hf_config.erase("tie_word_embeddings");
+  EXPECT_EQ(cost_of(job).begin.parameters_embedding, kVocabulary * kHidden)
+      << "LlamaConfig does not tie by default";
 }
 
 // Factors of rank r for two projections of each layer, from hidden to hidden: 2 * 2 * r * hidden.
@@ -95,7 +98,7 @@ TEST(SimulatedCostTest, SizesHaveTheNamesOfTheirFamily) {
   const JobCost cost = cost_of(job);
   EXPECT_EQ(cost.attention_flops, 2.0 * 2 * 512 * 512 * 64 * 3);
   EXPECT_EQ(cost.vocabulary, 512);
-  EXPECT_EQ(cost.begin.parameters_embedding, 0) << "GPTBigCodeConfig ties by default";
+  EXPECT_EQ(cost.begin.parameters_embedding, 512 * 64) << "positions; GPTBigCodeConfig ties";
 }
 
 // config/gpus.yaml: programs may use 14.56 GiB of a T4. config/stacks.yaml: a process takes 500 MiB, and

@@ -1,12 +1,11 @@
 #include "simulate/cost_model.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/shipped_gpus.h"
-#include "sftbench/families/model_shape.h"
 #include "sftbench/plan/job_steps.h"
+#include "sftbench/plan/known_model.h"
 #include "sftbench/predict/cost_model.h"
 #include "sftbench/predict/machine_catalog.h"
 
@@ -17,42 +16,19 @@ constexpr int64_t kPromptTokens = 24;      // that bear no loss
 constexpr double kUsableShare = 0.985;     // of a GPU's memory, as `predict` counts it
 constexpr double kProcessBytes = 1 << 30;  // what a process holds besides the model
 
-// The families spell their sizes differently; a vision model keeps those of its text half apart.
-class Shape {
- public:
-  explicit Shape(const Json& config)
-      : config_(config.contains("text_config") ? config.at("text_config") : config) {}
-
-  int64_t layers() const { return any({"num_hidden_layers", "n_layer", "num_layers"}); }
-  int64_t hidden() const { return any({"hidden_size", "n_embd", "n_embed"}); }
-  int64_t vocabulary() const { return any({"vocab_size"}); }
-  bool tied() const { return config_.value("tie_word_embeddings", true); }
-
- private:
-  int64_t any(std::initializer_list<const char*> keys) const {
-    for (const char* key : keys) {
-      const auto found = config_.find(key);
-      if (found != config_.end() && found->is_number_integer()) return found->get<int64_t>();
-    }
-    return 1;
-  }
-
-  const Json& config_;
-};
-
-int64_t trained_parameters(const TrainingJob& job, const Shape& shape, int64_t total) {
+int64_t trained_parameters(const TrainingJob& job, const KnownModel& model, int64_t total) {
   if (row_of(job.tuning).trains_weights) return total;
   // Two factors of rank r for two square projections of each layer.
   const int64_t rank = std::max<int64_t>(1, job.inputs.value("r", int64_t{4}));
-  return std::min(total, 4 * rank * shape.hidden() * shape.layers());
+  return std::min(total, 4 * rank * model.config.hidden_size * model.config.num_hidden_layers);
 }
 
-TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
+TrainBegin begin_of(const TrainingJob& job, const KnownModel& model) {
   TrainBegin begin;
   begin.total_steps = steps_by_id(job);
-  begin.parameters_total = parameter_count(job.model.hf_config);
-  begin.parameters_trainable = trained_parameters(job, shape, begin.parameters_total);
-  begin.parameters_embedding = shape.tied() ? 0 : shape.vocabulary() * shape.hidden();
+  begin.parameters_total = model.shape.parameters();
+  begin.parameters_trainable = trained_parameters(job, model, begin.parameters_total);
+  begin.parameters_embedding = model.shape.lookup_parameters;
   begin.compute_dtype = product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
   begin.padding = name_of(job.data.padding);
   begin.tokenizer = "none: simulated";
@@ -73,21 +49,22 @@ void add_tokens(const TrainingJob& job, JobCost& cost) {
                  .padding = cost.samples * (padded - length)};
 }
 
-void add_flops(const TrainingJob& job, const Shape& shape, JobCost& cost) {
+void add_flops(const TrainingJob& job, const KnownModel& model, JobCost& cost) {
   const auto positions = static_cast<double>(cost.tokens.padded);
   const double length = positions / static_cast<double>(cost.samples);
   const double multiplied =
       static_cast<double>(cost.begin.parameters_total - cost.begin.parameters_embedding);
   const double trained = std::min(multiplied, static_cast<double>(cost.begin.parameters_trainable));
   cost.attention_flops =
-      2 * positions * length * static_cast<double>(shape.hidden() * shape.layers());
+      2 * positions * length *
+      static_cast<double>(model.config.hidden_size * model.config.num_hidden_layers);
   const double forward = 2 * multiplied * positions + cost.attention_flops;
   double flops = 2 * forward + cost.attention_flops + 2 * trained * positions;
   if (job.activations.gradient_checkpointing) flops += forward;
   cost.flops_per_device = flops / static_cast<double>(job.device.ranks);
 }
 
-void add_memory(const TrainingJob& job, const Shape& shape, JobCost& cost) {
+void add_memory(const TrainingJob& job, const KnownModel& model, JobCost& cost) {
   const auto element_bytes = static_cast<double>(row_of(job.precision.torch_dtype).bytes);
   const auto ranks = static_cast<double>(job.device.ranks);
   const double state = (static_cast<double>(cost.begin.parameters_total) +
@@ -96,12 +73,12 @@ void add_memory(const TrainingJob& job, const Shape& shape, JobCost& cost) {
   const double micro_batch_positions =
       static_cast<double>(cost.tokens.padded) /
       (ranks * static_cast<double>(job.batches.gradient_accumulation_steps));
-  const auto hidden = static_cast<double>(shape.hidden());
-  const auto layers = static_cast<double>(shape.layers());
+  const auto hidden = static_cast<double>(model.config.hidden_size);
+  const auto layers = static_cast<double>(model.config.num_hidden_layers);
   // 17 values per position, layer and hidden unit; one where the layer is recomputed.
   const double kept = job.activations.gradient_checkpointing ? layers + 17 : 17 * layers;
   const double activations = micro_batch_positions * hidden * kept * element_bytes;
-  const double logits = micro_batch_positions * static_cast<double>(shape.vocabulary()) * 4;
+  const double logits = micro_batch_positions * static_cast<double>(model.config.vocab_size) * 4;
   cost.device_bytes = state + activations + logits;
   cost.host_bytes = ranks * (kProcessBytes + (job.device.kind == "cuda" ? 0 : cost.device_bytes));
 }
@@ -130,13 +107,13 @@ void add_prediction(const TrainingJob& job, JobCost& cost) {
 }  // namespace
 
 JobCost cost_of(const TrainingJob& job) {
-  const Shape shape(job.model.hf_config);
+  const KnownModel& model = known_model(job.model);
   JobCost cost;
-  cost.begin = begin_of(job, shape);
-  cost.vocabulary = shape.vocabulary();
+  cost.begin = begin_of(job, model);
+  cost.vocabulary = model.config.vocab_size;
   add_tokens(job, cost);
-  add_flops(job, shape, cost);
-  add_memory(job, shape, cost);
+  add_flops(job, model, cost);
+  add_memory(job, model, cost);
   add_prediction(job, cost);
   return cost;
 }
