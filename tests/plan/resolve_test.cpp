@@ -806,6 +806,31 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                   "num_train_epochs 2.0 has no effect since max_steps is above 0"));
 }
 
+// What says what an entry is, and what bears loss, leaves nothing to the others.
+TEST_F(ResolveTest, WhatAFormOfDataIgnoresIsNoted) {
+  const auto noted = [this](std::vector<std::string> form) {
+    form.insert(form.end(), {"response_template=R", "dataset_text_field=t"});
+    std::string all;
+    for (const std::string& note : resolved(form).notes) all += note + "\n";
+    return all;
+  };
+  const auto both = [](const std::string& effect) {
+    return "response_template \"R\" has no effect " + effect +
+           "\ndataset_text_field \"t\" has no effect " + effect + "\n";
+  };
+  EXPECT_EQ(noted({}), "");
+  EXPECT_EQ(noted({"pretokenized=true"}), both("on entries that are tokenized already"));
+  EXPECT_EQ(noted({"input_column_name=a", "output_column_name=b"}),
+            both("beside output_column_name, which bears loss"));
+  EXPECT_EQ(noted({"conversation_column=messages", "chat_template={{ messages }}"}),
+            both("on conversations: what assistants say bears loss"));
+  EXPECT_EQ(noted({"data_formatter_template=alpaca"}),
+            both("beside data_formatter_template alpaca"));
+  EXPECT_EQ(noted({"data_formatter_template={{a}}R{{b}}"}),
+            "dataset_text_field \"t\" has no effect beside data_formatter_template\n")
+      << "it seeks the response";
+}
+
 TEST_F(ResolveTest, OffloadIsForGpus) {
   const std::vector<std::string> gpu = {"number_gpus=1", "gpu_model=L40S"};
   const auto on_gpu = [&](std::vector<std::string> more) {

@@ -6,6 +6,7 @@
 #include "plan/mixture.h"
 #include "plan/model_source.h"
 #include "sftbench/base/json.h"
+#include "sftbench/data/entry_template.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/variants/interval_strategy.h"
 
@@ -80,15 +81,32 @@ class NoEffect : RequestReader {
   void note_data_without_effect() {
     if (has_own_data()) {
       note_unless_default({"dataset_id"}, "no effect beside training_data_path");
-      if (!argument_text("conversation_column").empty()) {
-        note_unless_default({"response_template", "dataset_text_field"},
-                            "no effect on conversations: what assistants say bears loss");
-      }
     } else if (has_mixture()) {
       note_unless_default({"dataset_id"}, "no effect beside data_mixture");
     }
     if (argument_text("conversation_column").empty() && !has_mixture())
       note_unless_default({"conversation_mask"}, "no effect without conversations");
+    if (!has_mixture() && !has_images()) note_beside_form();
+  }
+
+  // An entry has one form, which may say what bears loss, too.
+  void note_beside_form() {
+    const std::string form = argument_text("data_formatter_template");
+    const bool named = is_named_form(form);
+    std::string effect;
+    if (argument("pretokenized").get<bool>()) {
+      effect = "no effect on entries that are tokenized already";
+    } else if (!argument_text("conversation_column").empty()) {
+      effect = "no effect on conversations: what assistants say bears loss";
+    } else if (!form.empty()) {
+      effect = "no effect beside data_formatter_template" + (named ? " " + form : std::string());
+    } else if (!argument_text("input_column_name").empty()) {
+      effect = "no effect beside output_column_name, which bears loss";
+    } else {
+      return;
+    }
+    if (named || form.empty()) note_unless_default({"response_template"}, effect);
+    note_unless_default({"dataset_text_field"}, effect);
   }
 
   // Of one set, or of any set of a mixture.
