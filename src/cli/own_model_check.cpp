@@ -169,7 +169,7 @@ bool has_several_data(const Space& space) {
 
 // Of each set, and of what is evaluated.
 void require_first_entries(const TrainingJob& job) {
-  if (!job.data.image_field.empty()) return;
+  if (!job.data.image_field.empty() || lacks_chat_template(job)) return;
   const std::string& directory = job.model.tokenizer_directory;
   Tokenizer tokenizer =
       directory.empty() ? Tokenizer::builtin() : Tokenizer::from_directory(directory);

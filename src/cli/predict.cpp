@@ -36,6 +36,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/data_sets.h"
 #include "sftbench/results/measurement.h"
 #include "sftbench/results/table.h"
 
@@ -224,7 +225,9 @@ std::vector<int64_t> lengths_of(const PredictArguments& arguments,
   std::error_code error;
   const bool given = request.inputs.value("training_data_path", Json()).is_string();
   const bool texts = job.data.image_field.empty();
-  if (!given || !texts || !std::filesystem::exists(job.data.path, error)) return {};
+  if (!given || !texts || lacks_chat_template(job) ||
+      !std::filesystem::exists(job.data.path, error))
+    return {};
   return count_lengths(job);
 }
 

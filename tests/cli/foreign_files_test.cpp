@@ -244,6 +244,18 @@ TEST_F(ForeignFilesTest, DataOfTheHubNeedNotBeHereForAPrediction) {
               HasSubstr("datasets[0].path: a/b is no file or folder, and no dataset of the hub"));
 }
 
+TEST_F(ForeignFilesTest, APredictionNeedsNoChatTemplate) {
+  for (const char* place : {"a/b", "chats.jsonl"}) {
+    write("axolotl.yaml", "base_model: smollm2-135m\nchat_template: chatml\ndatasets:\n  - path: " +
+                              std::string(place) + "\n    type: chat_template\n");
+    const ProgramResult predicted =
+        program({"--arguments", "axolotl.yaml", "--flops-per-s", "1e12"}, "predict");
+    EXPECT_EQ(predicted.status, 0) << predicted.err;
+    EXPECT_THAT(predicted.out, HasSubstr("tokens, all of them full (--lengths-of FILE)"));
+    EXPECT_THAT(predicted.err, HasSubstr("--chat-template FILE gives one; rows are taken as full"));
+  }
+}
+
 TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {
   const std::string file =
       "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: oasst\n    split: train[:10%]\n"

@@ -832,6 +832,36 @@ TEST_F(ResolveTest, WhatAFormOfDataIgnoresIsNoted) {
 }
 
 TEST_F(ResolveTest, OffloadIsForGpus) {
+TEST_F(ResolveTest, ThatTheTokenizerShipsIsNotedOfOwnTexts) {
+  const std::string data = "training_data_path=" + file("own.jsonl", "{\"output\": \"a\"}\n");
+  const std::string note =
+      "no tokenizer of model_name smollm2-135m is here: texts are tokens of the one that ships; "
+      "--tokenizer DIR names another";
+  EXPECT_THAT(resolved({data}).notes, ElementsAre(note));
+  EXPECT_THAT(resolved({data, "pretokenized=true"}).notes, IsEmpty());
+  options_.predicts = true;
+  EXPECT_THAT(resolved({data}).notes, ElementsAre(note));
+  snapshot(".cache/huggingface/hub", "models--HuggingFaceTB--SmolLM2-135M", "abc");
+  EXPECT_THAT(resolved({data}).notes, IsEmpty());
+}
+
+// Lengths are fixed in a prediction without one, and counted in a run.
+TEST_F(ResolveTest, APredictionNeedsNoChatTemplate) {
+  const std::vector<std::string> chats = {"conversation_column=messages",
+                                          "training_data_path=" + file("own.jsonl", "{}\n")};
+  EXPECT_THAT(failure(chats), HasSubstr("the tokenizer that ships has no chat template"));
+  options_.predicts = true;
+  const Resolution prediction = resolved(chats);
+  EXPECT_EQ(prediction.job.data.chat_template, "");
+  EXPECT_THAT(prediction.notes,
+              ElementsAre("the tokenizer that ships has no chat template, which conversations "
+                          "need; --chat-template FILE gives one; rows are taken as full, of "
+                          "model_max_length"));
+  std::vector<std::string> misspelled = chats;
+  misspelled.emplace_back("chat_template=no-such-file");
+  EXPECT_THAT(failure(misspelled), HasSubstr("is neither a file nor a template"));
+}
+
   const std::vector<std::string> gpu = {"number_gpus=1", "gpu_model=L40S"};
   const auto on_gpu = [&](std::vector<std::string> more) {
     more.insert(more.begin(), gpu.begin(), gpu.end());

@@ -22,6 +22,9 @@ std::vector<DataSet> data_sets(const TrainingJob& job);
 // What entries of the set are, without the chat template's time and origin.
 TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary);
 
+// Of conversations, in a prediction that has found none.
+bool lacks_chat_template(const TrainingJob& job);
+
 // When a mixture ends, by the name of data/mixing.h.
 std::string stopping_strategy(const DataSource& data);
 

@@ -101,6 +101,10 @@ std::vector<DataSet> data_sets(const TrainingJob& job) {
   return found;
 }
 
+bool lacks_chat_template(const TrainingJob& job) {
+  return !job.data.conversation_field.empty() && job.data.chat_template.empty();
+}
+
 std::string stopping_strategy(const DataSource& data) {
   const auto found = data.mixture.find("stopping_strategy");
   return found == data.mixture.end() ? kDefaultStrategy : found->get<std::string>();

@@ -18,8 +18,10 @@
 #include "sftbench/families/family.h"
 #include "sftbench/families/stored_form.h"
 #include "sftbench/huggingface/datasets.h"
+#include "sftbench/jinja/chat_template.h"
 #include "sftbench/plan/base_precision.h"
 #include "sftbench/plan/context_cost.h"
+#include "sftbench/plan/data_sets.h"
 #include "sftbench/plan/known_model.h"
 #include "sftbench/plan/support.h"
 
@@ -76,10 +78,8 @@ class Resolver : RequestReader {
     job.evaluation = std::move(data.evaluation);
     if (options_.predicts) note_positions();
     resolution_.generate_dataset = data.generates;
-    if (!job.data.conversation_field.empty()) {
-      job.data.chat_template =
-          chat_template(whole_text(argument_text("chat_template")), job.model.tokenizer_directory);
-    }
+    if (!job.data.conversation_field.empty()) take_chat_template();
+    note_shipped_tokenizer();
     note_what_has_no_effect(*this, family_of(job.model.hf_config), resolution_.notes);
     return std::move(resolution_);
   }
@@ -128,6 +128,31 @@ class Resolver : RequestReader {
     std::string note =
         note_on_positions(resolution_.job.model, resolution_.job.data.model_max_length);
     if (!note.empty()) resolution_.notes.push_back(std::move(note));
+  }
+
+  // Rows of a fixed length need none, which are what is predicted without it.
+  void take_chat_template() {
+    TrainingJob& job = resolution_.job;
+    const std::string given = whole_text(argument_text("chat_template"));
+    const std::string& folder = job.model.tokenizer_directory;
+    const bool none = folder.empty() || chat_template_of(folder).text.empty();
+    if (options_.predicts && given.empty() && none) {
+      resolution_.notes.push_back(no_chat_template(folder) +
+                                  "; rows are taken as full, of model_max_length");
+    } else {
+      job.data.chat_template = chat_template(given, folder);
+    }
+  }
+
+  // Of texts of one's own, which the model's tokenizer would divide otherwise.
+  void note_shipped_tokenizer() {
+    const TrainingJob& job = resolution_.job;
+    const bool own = !job.data.mixture.empty() || !argument_text("training_data_path").empty();
+    const bool encodes = !job.data.pretokenized && !lacks_chat_template(job);
+    if (!own || !encodes || simulated() || !job.model.tokenizer_directory.empty()) return;
+    resolution_.notes.push_back("no tokenizer of model_name " + job.model.name +
+                                " is here: texts are tokens of the one that ships; --tokenizer DIR "
+                                "names another");
   }
 
   // --- parts of the job --------------------------------------------------------------------------
