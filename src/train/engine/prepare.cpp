@@ -241,6 +241,15 @@ void require_loss_of_some_rank(const DataAccount& account, Communicator& world,
                             "them"));
 }
 
+// Empty where it grows by no more than the special tokens that are added.
+std::vector<std::string> notes_on_vocabulary(const Tokenizer& tokenizer, const CausalLm& model) {
+  constexpr int64_t kSpecialTokens = 4;  // BOS, EOS, an unknown token and a pad
+  const int64_t rows = model.config().vocab_size, tokens = tokenizer.vocabulary_size();
+  if (tokens <= rows + kSpecialTokens) return {};
+  return {"the embedding grows from the model's " + std::to_string(rows) +
+          " rows (vocab_size) to the " + std::to_string(tokens) + " tokens of the tokenizer"};
+}
+
 std::vector<std::string> warnings_about(const TrainingJob& job, const TrainingRun& run) {
   std::vector<std::string> warnings = warnings_about(*run.batches);
   append(warnings, notes_on(*run.optimizer, job.optimizer));
@@ -482,6 +491,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), reader, run);
   build_update(job, device, run);
   append(run.begin.warnings, warnings_about(job, run));
+  append(run.begin.warnings, notes_on_vocabulary(tokenizer, *run.model));
 
   TrainedState state{*run.model,
                      *run.parameters,
