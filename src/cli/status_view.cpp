@@ -95,9 +95,9 @@ std::string status_line(const CampaignStatus& status) {
   for (const Status kind : {Status::kValid, Status::kInvalid, Status::kFailed}) {
     kinds.push_back(std::to_string(status.count(kind)) + " " + std::string(to_string(kind)));
   }
-  std::string line = std::to_string(status.settled());
-  if (status.cells) line += " of " + std::to_string(*status.cells);
-  line += " cells have ended (" + join(kinds) + ")";
+  std::string line = status.cells ? std::to_string(status.settled()) + " of " : std::string();
+  line += counted(status.cells.value_or(status.settled()), "cell has", "cells have") + " ended (" +
+          join(kinds) + ")";
   const int64_t silent = count_silent(status);
   line += " · " + std::to_string(static_cast<int64_t>(status.measuring.size()) - silent) +
           " measured now";

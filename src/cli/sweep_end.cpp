@@ -92,8 +92,8 @@ void say_how_it_ended(SweepEnd end, const Sweep& sweep, const SweepOptions& opti
                       const std::string& results) {
   const SweepState& state = sweep.state();
   const std::string settled = std::to_string(state.settled()) + " of " +
-                              std::to_string(state.cells_at_most) + " cells are settled in " +
-                              results;
+                              counted(state.cells_at_most, "cell is", "cells are") +
+                              " settled in " + results;
   for (const CellsLeft& left : sweep.left()) {
     spdlog::warn("{} left to others: {}", cells_text(left.cells), left.reason);
   }

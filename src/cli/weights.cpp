@@ -188,9 +188,10 @@ int merge_weights(const MergeArguments& arguments, const CommonOptions& common) 
   const std::string own = merged.replaced == 0
                               ? std::string()
                               : ", " + counted(merged.replaced, "tensor") + " of the adapter's own";
-  spdlog::info("wrote {}: {} tensors, {}; {} linears of {} adapted{}; beside them {}",
-               arguments.output, merged.tensors, bytes_text(static_cast<double>(merged.size_bytes)),
-               merged.adapted, base.string(), own, join(merged.copied));
+  spdlog::info("wrote {}: {}, {}; {} of {} adapted{}; beside them {}", arguments.output,
+               counted(merged.tensors, "tensor"),
+               bytes_text(static_cast<double>(merged.size_bytes)),
+               counted(merged.adapted, "linear"), base.string(), own, join(merged.copied));
   return 0;
 }
 

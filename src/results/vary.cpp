@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "results/pairs.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -83,7 +84,7 @@ std::string baseline_of(const Grouped& grouped, const VaryOptions& options) {
   for (const auto& [value, count] : counts) known.push_back(value);
   if (known.size() == 1) {
     refuse("--vary",
-           "all " + std::to_string(counts.begin()->second) + " configurations have " +
+           counted(counts.begin()->second, "configuration has ", "configurations all have ") +
                options.input + " " + known.front(),
            {}, {});
   }

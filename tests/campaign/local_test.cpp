@@ -152,10 +152,11 @@ TEST_F(LocalTest, CellsForDevicesThatAreNotHereStayOpen) {
   CampaignCell nodes = cpu_cell();
   nodes.need->nodes = 2;
   EXPECT_EQ(run(plan(1, {gpu, nodes})), 0);
-  EXPECT_THAT(said_, AllOf(HasSubstr("1 cell need 1 node with 1 L40S, and a worker here has 1 node "
-                                     "with 0 GPUs: they stay open\n"),
-                           HasSubstr("1 cell need 2 nodes without GPUs, and"),
-                           Not(HasSubstr("need 1 node without"))));
+  EXPECT_THAT(said_,
+              AllOf(HasSubstr("1 cell needs 1 node with 1 L40S, and a worker here has 1 node "
+                              "with 0 GPUs: it stays open\n"),
+                    HasSubstr("1 cell needs 2 nodes without GPUs, and"),
+                    Not(HasSubstr("needs 1 node without"))));
   CampaignPlan none = plan(1, {gpu, nodes});
   none.groups.erase(
       std::remove_if(none.groups.begin(), none.groups.end(),

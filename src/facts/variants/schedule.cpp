@@ -5,6 +5,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -130,7 +131,7 @@ void check_phases(const SchedulePlan& plan) {
     const std::string phases =
         known ? "warm-up, num_stable_steps and num_decay_steps are " +
                     std::to_string(plan.warmup_steps) + ", " + std::to_string(stable) + " and " +
-                    std::to_string(decay) + " of " + std::to_string(plan.total_steps) + " steps"
+                    std::to_string(decay) + " of " + counted(plan.total_steps, "step")
               : "num_stable_steps and num_decay_steps are " + std::to_string(stable) + " and " +
                     std::to_string(decay);
     refuse(plan.name, phases + "; expected none below 0");

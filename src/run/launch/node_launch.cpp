@@ -11,6 +11,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -26,10 +27,6 @@ namespace fs = std::filesystem;
 std::string value_of(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
-}
-
-std::string count_of(int64_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
 // A host goes into the words of ssh and mpirun: it is no option of theirs, and no second word.
@@ -106,7 +103,7 @@ void require_allocation(const Environment& environment, int64_t nodes) {
   const int there = allocated_nodes(environment);
   if (there < nodes) {
     refuse("number_nodes",
-           "asks for " + count_of(nodes, "node") + ", and the allocation of Slurm has " +
+           "asks for " + counted(nodes, "node") + ", and the allocation of Slurm has " +
                std::to_string(there) + " (SLURM_JOB_NUM_NODES)",
            "sbatch --nodes=" + std::to_string(nodes));
   }
@@ -145,17 +142,16 @@ std::optional<NodeLaunch> plan_node_launch(const TrainingJob& job, const NodeOpt
     if (nodes == 0) nodes = listed;
     if (listed < nodes) {
       refuse("number_nodes",
-             "asks for " + count_of(nodes, "node") + ", and " + count_of(listed, "host") +
+             "asks for " + counted(nodes, "node") + ", and " + counted(listed, "host") +
                  (listed == 1 ? " is named" : " are named"),
              "as many in --hosts or --hostfile");
     }
     launch.hosts.resize(static_cast<size_t>(nodes));
   }
   if (job.device.ranks % nodes != 0) {
-    refuse(
-        launch.on_gpus ? "number_gpus" : "--ranks",
-        count_of(job.device.ranks, "rank") + " cannot be divided among " + count_of(nodes, "node"),
-        "as many on each");
+    refuse(launch.on_gpus ? "number_gpus" : "--ranks",
+           counted(job.device.ranks, "rank") + " cannot be divided among " + counted(nodes, "node"),
+           "as many on each");
   }
   launch.nodes = static_cast<int>(nodes);
   launch.ranks_per_node = static_cast<int>(job.device.ranks / nodes);

@@ -120,20 +120,20 @@ class LocalEngine : public CampaignEngine {
       refuse("found " + std::to_string(workers),
              "at most " + std::to_string(cores) + ", as many as this process has cores");
     }
-    const size_t gpus_each = gpus / workers;
+    const auto gpus_each = static_cast<int64_t>(gpus / workers);
     size_t out_of_reach = 0;
     for (const WorkerGroup& group : plan.groups) {
-      const bool fits =
-          group.need.nodes == 1 && group.need.gpus_per_node <= static_cast<int64_t>(gpus_each);
+      const bool fits = group.need.nodes == 1 && group.need.gpus_per_node <= gpus_each;
       if (fits) continue;
       ++out_of_reach;
-      log_.warn(cell_count(group.cells.size()) + " need " + to_string(group.need) +
-                ", and a worker here has 1 node with " + std::to_string(gpus_each) +
-                " GPUs: they stay open");
+      const int64_t cells = std::ssize(group.cells);
+      log_.warn(counted(cells, "cell needs ", "cells need ") + to_string(group.need) +
+                ", and a worker here has 1 node with " + counted(gpus_each, "GPU") +
+                (cells == 1 ? ": it stays open" : ": they stay open"));
     }
     if (out_of_reach == plan.groups.size()) {
       refuse("no cell can be measured by " + std::to_string(workers) +
-                 " on this machine, which has " + std::to_string(gpus) + " GPUs",
+                 " on this machine, which has " + counted(static_cast<int64_t>(gpus), "GPU"),
              "another engine, or cells for these devices");
     }
   }

@@ -140,10 +140,10 @@ std::vector<std::string> notes_on_rates(const TrainerState& saved, const Optimiz
                                         int64_t total_steps) {
   if (!rates_differ(plan, total_steps, saved.total_steps)) return {};
   return {"the learning rate followed " + plan.schedule + " over " +
-          std::to_string(saved.total_steps) + " steps up to step " +
+          counted(saved.total_steps, "step") + " up to step " +
           std::to_string(saved.progress.steps) + ", and follows it over " +
-          std::to_string(total_steps) + " steps from there: not as in one run of " +
-          std::to_string(total_steps) + " steps"};
+          counted(total_steps, "step") + " from there: not as in one run of " +
+          counted(total_steps, "step")};
 }
 
 }  // namespace
