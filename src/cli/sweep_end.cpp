@@ -30,16 +30,29 @@ bool cells_remain(SweepEnd end, const Sweep& sweep, const SweepOptions& options)
 
 constexpr size_t kMostContests = 4;
 
-// Three significant digits.
-std::string shortly(double value) {
+constexpr int kDigits = 3, kMostDigits = 6;
+
+std::string shortly(double value, int digits) {
   if (value == 0) return "0";
-  const double scale = std::pow(10, 2 - std::floor(std::log10(std::abs(value))));
+  const double scale = std::pow(10, digits - 1 - std::floor(std::log10(std::abs(value))));
   return cell_text(std::round(value * scale) / scale);
 }
 
-std::string value_text(const Contender& contender, const std::string& currency) {
-  return contender.cost ? shortly(*contender.cost) + " " + currency
-                        : shortly(contender.rate) + " dataset tokens/s per device";
+std::string value_text(const Contender& contender, const std::string& currency, int digits) {
+  return contender.cost ? shortly(*contender.cost, digits) + " " + currency
+                        : shortly(contender.rate, digits) + " dataset tokens/s per device";
+}
+
+// Significant digits: as many as show a difference that is called one.
+int digits_of(const Contest& contest) {
+  int digits = kDigits;
+  if (!contest.separable()) return digits;
+  const auto alike = [&contest](int of) {
+    return value_text(contest.best, {}, of) == value_text(*contest.runner_up, {}, of) ||
+           shortly(*contest.low, of) == "1";
+  };
+  while (digits < kMostDigits && alike(digits)) ++digits;
+  return digits;
 }
 
 std::string times_text(const Contender& contender) {
@@ -47,15 +60,16 @@ std::string times_text(const Contender& contender) {
   return "measured " + (times == 1 ? std::string("once") : std::to_string(times) + " times");
 }
 
-std::string runner_up_text(const Contest& contest, const std::string& currency) {
+std::string runner_up_text(const Contest& contest, const std::string& currency, int digits) {
   if (!contest.runner_up) return "nothing else ran to compare it with";
   const Contender& second = *contest.runner_up;
   const std::string text = "before " + second.configuration + " with " +
-                           value_text(second, currency) + " (" + times_text(second) + "): ";
+                           value_text(second, currency, digits) + " (" + times_text(second) + "): ";
   if (!contest.low)
     return text + "not known whether that is more than noise, which --repeats 3 tells";
-  const std::string interval = shortly(contest.ratio) + " times, 95 %: " + shortly(*contest.low) +
-                               " to " + shortly(*contest.high);
+  const std::string interval = "ratio " + shortly(contest.ratio, digits) +
+                               ", 95 %: " + shortly(*contest.low, digits) + " to " +
+                               shortly(*contest.high, digits);
   return text + (contest.separable() ? "separable (" + interval + ")"
                                      : "not separable (" + interval + "), more --repeats may tell");
 }
@@ -74,12 +88,13 @@ void say_what_is_best(const std::string& results, const std::set<std::string>& k
       });
   for (size_t i = 0; i < std::min(contests.size(), kMostContests); ++i) {
     const Contest& contest = contests[i];
+    const int digits = digits_of(contest);
     const bool made_up = contest.best.repeats.first().simulated();
     spdlog::info("{}best of {} for {}: {} with {}{} ({}), {}", made_up ? "simulated: " : "",
                  contest.configurations, contest.title, contest.best.configuration,
-                 value_text(contest.best, prices.currency()),
+                 value_text(contest.best, prices.currency(), digits),
                  contest.best.cost ? " per million dataset tokens" : "", times_text(contest.best),
-                 runner_up_text(contest, prices.currency()));
+                 runner_up_text(contest, prices.currency(), digits));
   }
   if (contests.size() > kMostContests)
     spdlog::info("and {} more, which the report has", contests.size() - kMostContests);

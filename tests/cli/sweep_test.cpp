@@ -132,6 +132,23 @@ TEST_F(SweepTest, EndsWithTheBestCellItsRunnerUpAndTheCommandOfTheReport) {
   EXPECT_THAT(sweep({"--log-level", "warn"}).err, Not(HasSubstr("best of ")));
 }
 
+// Welch's interval of the logarithms of these is 1.0004 to 1.0007.
+TEST_F(SweepTest, WhatIsCalledSeparableDiffersInWhatIsPrinted) {
+  write_space("[256]", "[2, 32]");
+  ASSERT_EQ(sweep({"--repeats", "3"}).status, 0);
+  std::map<int64_t, double> rates = {{2, 183.1}, {32, 183.0}};
+  for (const fs::path& file : files(".json")) {
+    Json result = parse_json(read_file(file), file.string());
+    double& rate = rates.at(result["inputs"]["batch_size"].get<int64_t>());
+    result["measured"]["dataset_tokens_per_second"] = rate += 0.01;
+    write_file_atomic(file, result.dump());
+  }
+  const std::string told = sweep({"--repeats", "3"}).err;
+  EXPECT_THAT(told, HasSubstr("batch_size=2 with 183.12 dataset tokens/s per device (measured 3 "
+                              "times), before batch_size=32 with 183.02 "));
+  EXPECT_THAT(told, HasSubstr(": separable (ratio 1.0005, 95 %: 1.0004 to 1.0007)"));
+}
+
 TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
   write_space("[128, 256, 512, 1024]", "[1, 2, 4, 8, 16, 32]");
   const auto with = [this](const std::string& algorithm, const std::vector<std::string>& more) {

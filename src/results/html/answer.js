@@ -127,11 +127,12 @@ function contestsOf(view, prices, rows) {
     ...ranked(all.filter(c => Number.isNaN(c.cost)), (a, b) => b.perDevice - a.perDevice)];
 }
 
-// "1.08 times (1.02 to 1.14): separable".
+// "ratio 1.08 (1.02 to 1.14): separable". Digits show a ratio that is above 1.
 function verdictText({second, ratio, low, high}) {
   if (!second) return 'nothing else ran';
-  if (!low) return `${brief(ratio)} times, noise unknown: measured once`;
-  return `${brief(ratio)} times (${brief(low)} to ${brief(high)}): ${low > 1 ? '' : 'not '}separable`;
+  if (!low) return `ratio ${brief(ratio)}, noise unknown: measured once`;
+  const shown = value => low > 1 && brief(low) === '1' ? String(Number(value.toPrecision(6))) : brief(value);
+  return `ratio ${shown(ratio)} (${shown(low)} to ${shown(high)}): ${low > 1 ? '' : 'not '}separable`;
 }
 
 const valueText = (prices, contest, {best} = contest) => Number.isNaN(best.cost)
