@@ -14,7 +14,7 @@ namespace sftbench {
 namespace {
 
 constexpr const char* kUntilExpected =
-    "a duration (90s, 30m, 2h, 1h30m, 1d) or a time (2026-11-24T12:00Z) in the future";
+    "a duration (90s, 30m, 2h, 1h 30m, 1d) or a time (2026-11-24T12:00Z) in the future";
 // What runs is ended before the launcher ends everything.
 constexpr double kMarginSeconds = 30;
 

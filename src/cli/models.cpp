@@ -284,10 +284,10 @@ void add_models_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--family", arguments->family, "only those of one family")->type_name("NAME");
   command->add_option("--min-parameters", arguments->least, "only those with at least so many: 1B")
-      ->transform(token_count())
+      ->transform(whole_number(1, kMostTokenCount))
       ->option_text("N");
   command->add_option("--max-parameters", arguments->most, "only those with at most so many: 8B")
-      ->transform(token_count())
+      ->transform(whole_number(1, kMostTokenCount))
       ->option_text("N");
   command->footer(R"(
 Examples:

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "sftbench/base/text.h"
+
 namespace sftbench {
 namespace {
 
@@ -37,6 +39,23 @@ std::optional<Integer> parsed(const std::string& word) {
   return value;
 }
 
+// "50k", "1.5M", "1e9": of what is no plain number, where it is a whole one.
+std::optional<uint64_t> short_count(std::string_view word) {
+  constexpr std::string_view kUnits = "kMB";
+  const size_t unit = word.empty() ? kUnits.npos : kUnits.find(word.back());
+  if (unit != kUnits.npos) word.remove_suffix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  if (unit != kUnits.npos) number *= std::pow(1000.0, static_cast<double>(unit + 1));
+  const double whole = std::round(number);
+  const bool fits = number >= 0 && number <= static_cast<double>(kMostTokenCount);
+  if (!fits || std::abs(number - whole) > 1e-9 * whole) return std::nullopt;
+  return static_cast<uint64_t>(whole);
+}
+
+constexpr uint64_t kLeastShortened = 100'000;  // what may be more is shown with a unit
+
 std::string short_text(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%.10g", number);
@@ -46,11 +65,16 @@ std::string short_text(double number) {
 }  // namespace
 
 CLI::Validator whole_number(int64_t least, uint64_t most) {
-  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  const bool is_count = most >= kLeastShortened && most <= kMostTokenCount;
+  const std::string range = std::to_string(least) + " to " + std::to_string(most) +
+                            (!is_count          ? ""
+                             : most > 2'000'000 ? ": 50k, 1.5M"
+                                                : ": 50k");
   const std::string type = most < kMostCount ? std::to_string(least) + ".." + std::to_string(most)
                                              : (least > 0 ? "POSITIVE" : "NONNEGATIVE");
   const auto transform = [least, most, range](std::string& word) -> std::string {
-    if (const auto number = parsed<uint64_t>(word)) {
+    const std::optional<uint64_t> plain = parsed<uint64_t>(word);
+    if (const auto number = plain ? plain : short_count(word)) {
       if (*number <= most && (least <= 0 || *number >= static_cast<uint64_t>(least))) {
         word = std::to_string(*number);
         return {};
@@ -83,19 +107,20 @@ std::optional<double> seconds_of_duration(std::string_view text) {
     text.remove_prefix(static_cast<size_t>(end - text.data()));
     return number;
   };
-  const std::string_view whole = text;
+  const std::string_view whole = text = trimmed(text);
   const std::optional<double> plain = number_in(std::chars_format::general);
   if (plain && text.empty()) return plain;
   text = whole;
   double seconds = 0;
   while (!text.empty()) {
     const std::optional<double> number = number_in(std::chars_format::fixed);
+    text = trimmed(text);
     if (!number || text.empty()) return std::nullopt;
     const std::string_view units = "smhd";
     constexpr double kSeconds[] = {1, 60, 3600, 86400};
     const size_t unit = units.find(text.front());
     if (unit == std::string_view::npos) return std::nullopt;
-    text.remove_prefix(1);
+    text = trimmed(text.substr(1));
     seconds += *number * kSeconds[unit];
   }
   return whole.empty() ? std::nullopt : std::optional(seconds);
@@ -103,7 +128,7 @@ std::optional<double> seconds_of_duration(std::string_view text) {
 
 CLI::Validator duration(double least_s, double most_s) {
   const std::string expected = "a duration from " + short_text(least_s) + " to " +
-                               short_text(most_s) + " s: 90, 90s, 30m, 2h, 1h30m, 1d";
+                               short_text(most_s) + " s: 90, 90s, 30m, 2h, 1h 30m, 1d";
   const auto transform = [=](std::string& word) -> std::string {
     const std::optional<double> seconds = seconds_of_duration(word);
     if (!seconds || *seconds < least_s || *seconds > most_s) return refusal(word, expected);
@@ -112,23 +137,6 @@ CLI::Validator duration(double least_s, double most_s) {
     return {};
   };
   return {transform, "DURATION"};
-}
-
-CLI::Validator token_count() {
-  const auto transform = [](std::string& word) -> std::string {
-    const std::string units = "kMB";
-    const size_t unit = word.empty() ? std::string::npos : units.find(word.back());
-    const std::string digits = unit == std::string::npos ? word : word.substr(0, word.size() - 1);
-    double number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (unit != std::string::npos) number *= std::pow(1000.0, static_cast<double>(unit + 1));
-    const bool whole = error == std::errc() && end == digits.data() + digits.size();
-    if (!whole || !(number >= 1) || number > 1e15)
-      return refusal(word, "a whole number: 50000000, 50M, 1.5B");
-    word = std::to_string(std::llround(number));
-    return {};
-  };
-  return {transform, "N"};
 }
 
 CLI::Validator byte_count() {

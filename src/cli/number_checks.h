@@ -14,25 +14,23 @@ namespace sftbench {
 // Counts beyond this overflow what is computed of them. Help calls a range up to it POSITIVE or
 // NONNEGATIVE.
 inline constexpr uint64_t kMostCount = 1'000'000'000'000;
+inline constexpr uint64_t kMostTokenCount = 1'000'000'000'000'000;  // of a training, or parameters
 inline constexpr double kLeastSeconds = 1e-3;
 inline constexpr double kMostSeconds = 1e9;  // 31 years
 inline constexpr uint64_t kMostThreads = 65536;
 
-// Both bounds included. For Option::transform(): CLI11 gets the number without leading zeros.
+// Both bounds included. For Option::transform(): CLI11 gets digits of "50k", "1.5M", "2B" and "010".
 CLI::Validator whole_number(int64_t least, uint64_t most = kMostCount);
 
 // Finite, both bounds included. For Option::check(), as above_zero().
 CLI::Validator number(double least, double most);
 CLI::Validator above_zero();
 
-// A plain number is of seconds. "90s", "30m", "2h", "1d" and "1h30m" have units. Nothing for other texts.
+// A plain number is of seconds. "90s", "30m", "2h", "1d" and "1h 30m" have units. Nothing for other texts.
 std::optional<double> seconds_of_duration(std::string_view text);
 
 // "1h30m" -> "5400", both bounds included. For Option::transform().
 CLI::Validator duration(double least_s, double most_s);
-
-// "50M" -> "50000000": a number of at least 1, with k, M or B behind it. For Option::transform().
-CLI::Validator token_count();
 
 // "64GiB" -> "68719476736", at least 1. For Option::transform().
 CLI::Validator byte_count();

@@ -486,7 +486,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--tokens", arguments->tokens,
                    "of one entity: how long so many tokens take, padding included: 50M, 1.5B")
-      ->transform(token_count())
+      ->transform(whole_number(1, kMostTokenCount))
       ->option_text("N");
   command->add_flag("--exact", arguments->exact,
                     "of one entity: run three steps on a GPU that is not there, and count its "

@@ -366,7 +366,7 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
   command
       .add_option("--tokens", arguments.tokens,
                   "train on so many tokens: 50M, 1.5B; of a dataset in as many epochs as it takes")
-      ->transform(token_count())
+      ->transform(whole_number(1, kMostTokenCount))
       ->option_text("N");
   command.add_option("--epochs", arguments.epochs, "passes over the data (default: 1)")
       ->check(number(0.001, 10000))

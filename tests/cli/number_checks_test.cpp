@@ -73,9 +73,35 @@ TEST(NumberChecksTest, WholeNumbersAreDecimalAndWithinTheirBounds) {
   EXPECT_EQ(checked(whole_number(0, 10), "010"), "10");
   EXPECT_EQ(checked(whole_number(0, 10), "11"), "found '11'; expected a whole number from 0 to 10");
   EXPECT_EQ(checked(whole_number(1), "1.5"),
-            "found '1.5'; expected a whole number from 1 to 1000000000000");
+            "found '1.5'; expected a whole number from 1 to 1000000000000: 50k, 1.5M");
   EXPECT_EQ(checked(whole_number(0, UINT64_MAX), "18446744073709551615"), "18446744073709551615");
   EXPECT_THAT(checked(whole_number(0, UINT64_MAX), "18446744073709551616"), HasSubstr("found"));
+}
+
+TEST(NumberChecksTest, CountsHaveOneGrammar) {
+  for (const auto& [word, count] : std::map<std::string, std::string>{{"50k", "50000"},
+                                                                      {"4k", "4000"},
+                                                                      {"50M", "50000000"},
+                                                                      {"1.5B", "1500000000"},
+                                                                      {"0.1k", "100"},
+                                                                      {"1e9", "1000000000"}}) {
+    EXPECT_EQ(checked(whole_number(1), word), count) << word;
+  }
+  for (const std::string word : {"1.2345k", "50K", "50 k", "k", "50kk", "-1k", "nank", "2000000M"})
+    EXPECT_THAT(checked(whole_number(1), word), HasSubstr("found '" + word + "'"));
+  for (const auto& [command, option] :
+       std::map<std::string, std::string>{{"recommend", "--entries"},
+                                          {"recommend", "--length"},
+                                          {"recommend", "--tokens"},
+                                          {"models", "--min-parameters"},
+                                          {"predict", "--tokens"},
+                                          {"sweep", "--limit"}}) {
+    CLI::App app;
+    CommonOptions common;
+    int exit_code = 0;
+    build_app(app, common, exit_code);
+    EXPECT_EQ(refusal(*app.get_subcommand(command)->get_option(option), "50k"), "taken") << option;
+  }
 }
 
 TEST(NumberChecksTest, NumbersIncludeTheirBounds) {
@@ -94,14 +120,16 @@ TEST(NumberChecksTest, DurationsHaveOneGrammar) {
                                                                         {"90s", "90"},
                                                                         {"1.5m", "90"},
                                                                         {"1h30m", "5400"},
+                                                                        {"1h 30m", "5400"},
+                                                                        {" 2 h ", "7200"},
                                                                         {"1d2h3m4s", "93784"}}) {
     EXPECT_EQ(checked(any, word), seconds) << word;
   }
   for (const std::string word :
-       {"", "h", "1h30", "1 h", "30m!", "-1h", "1w", "1e3s", "inf", "1H"}) {
+       {"", " ", "h", "1h30", "1h 30", "1 30m", "30m!", "-1h", "1w", "1e3s", "inf", "1H"}) {
     EXPECT_EQ(checked(any, word),
               "found '" + word +
-                  "'; expected a duration from 0 to 1000000000 s: 90, 90s, 30m, 2h, 1h30m, 1d");
+                  "'; expected a duration from 0 to 1000000000 s: 90, 90s, 30m, 2h, 1h 30m, 1d");
   }
   EXPECT_EQ(checked(duration(0.1, 86400), "1d"), "86400");
   EXPECT_THAT(checked(duration(0.1, 86400), "25h"), HasSubstr("from 0.1 to 86400 s"));
