@@ -22,6 +22,7 @@
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/child_measurement.h"
+#include "sftbench/plan/known_model.h"
 #include "sftbench/results/key_lock.h"
 #include "sftbench/results/store.h"
 #include "sftbench/space/validity.h"
@@ -160,6 +161,7 @@ class Frontier {
     if (resolution.job.runs > 1) {
       throw InputError({{{}, 0, "experiment", "is a series of runs", "a benchmark", {}}});
     }
+    say_beyond_positions(resolution.job);
     const Measurement measurement = measure(std::move(resolution), ++attempts_[size]);
     const bool is_valid = measurement.status == Status::kValid;
     if (!is_valid) {
@@ -170,6 +172,14 @@ class Frontier {
     }
     spdlog::info("{} {} {}", arguments_.over, size, is_valid ? "fits" : "oom");
     return is_valid;
+  }
+
+  // Of the first size that is.
+  void say_beyond_positions(const TrainingJob& job) {
+    const std::string note = note_on_positions(job.model, job.data.model_max_length);
+    if (note.empty() || said_beyond_) return;
+    said_beyond_ = true;
+    spdlog::info("{}", note);
   }
 
   // In a process of its own; the result is kept like any other.
@@ -259,6 +269,7 @@ class Frontier {
   int64_t step_ = 1, from_ = 1, to_ = 1;
   std::optional<int64_t> predicted_;
   std::map<int64_t, int> attempts_;
+  bool said_beyond_ = false;
 };
 
 int frontier(const FrontierArguments& arguments) {

@@ -12,6 +12,7 @@ namespace sftbench {
 namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 ProgramResult frontier(const std::filesystem::path& folder, std::vector<std::string> further) {
@@ -75,6 +76,22 @@ TEST(FrontierTest, NoiseMovesTheEdgeByOneAtMost) {
     EXPECT_LE(std::abs(found["edge"].get<int64_t>() - edge), 1) << seed;
     EXPECT_LE(found["trials"].size(), 8u);
   }
+}
+
+// SmolLM2-135M's config.json has 8192 positions.
+TEST(FrontierTest, SaysOnceThatALengthIsBeyondTheModelsPositions) {
+  const std::filesystem::path folder = fresh_folder("positions");
+  const auto said = [&folder](const char* to) {
+    const ProgramResult result = frontier(
+        folder, {"--set", "model_name=smollm2-135m", "--set", "gpu_model=NVIDIA-A100-SXM4-80GB",
+                 "--over", "model_max_length", "--step", "4096", "--to", to});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(said("8192"), Not(HasSubstr("positions")));
+  const std::string beyond = said("16384"), note = "is beyond the 8192 positions";
+  EXPECT_THAT(beyond, HasSubstr(note + " (max_position_embeddings) of model_name smollm2-135m"));
+  EXPECT_EQ(beyond.find(note), beyond.rfind(note));
 }
 
 TEST(FrontierTest, WhatIsWrongIsNamed) {
