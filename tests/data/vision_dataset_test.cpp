@@ -185,7 +185,7 @@ TEST(ImageTest, BoundsThePixels) {
 
 TEST(ImageTilesTest, LeaveAnImageOfTheTilesSizeAsItIs) {
   const Image image = decode_image(picture("png"));
-  EXPECT_EQ(resized(image, image.size).rgb, image.rgb);
+  EXPECT_EQ(resized(image, image.size, ImageFilter::kLanczos).rgb, image.rgb);
 }
 
 // --- chats ---------------------------------------------------------------------------------------
@@ -353,23 +353,104 @@ TEST(VisionDatasetTest, HoldsEqualPicturesOnce) {
 // --- preprocessor_config.json --------------------------------------------------------------------
 
 TEST(VisionDatasetTest, ReadsTheScalingOfPixels) {
-  EXPECT_EQ(read_image_scaling(kGraniteVision, granite_vision()), ImageScaling());
-  EXPECT_EQ(read_image_scaling(fs::path(SFTBENCH_TEST_DATA), granite_vision()), std::nullopt);
+  VisionConfig vision = granite_vision();
+  EXPECT_EQ(read_image_scaling(kGraniteVision, vision), ImageScaling());
+  EXPECT_EQ(read_image_scaling(fs::path(SFTBENCH_TEST_DATA), vision), std::nullopt);
 }
 
-TEST(VisionDatasetTest, RefusesAProcessorOfOtherPixels) {
-  const fs::path folder =
-      fs::temp_directory_path() / ("sftbench-scaling-" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+class ProcessorFiles : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  void write(const char* name, const Json& json) const { std::ofstream(folder_ / name) << json; }
+  std::string error_for(VisionConfig vision) const {
+    return error_of([&] { read_image_scaling(folder_, vision); });
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("sftbench-scaling-" + std::to_string(::getpid()));
+};
+
+TEST_F(ProcessorFiles, RefusesAProcessorOfOtherPixels) {
   Json processor = read_json_file((kGraniteVision / "preprocessor_config.json").string());
   processor["resample"] = 2;
   processor["size"] = {{"height", 336}, {"width", 336}};
   processor["image_std"] = {0.5, 0, 0.5};
-  std::ofstream(folder / "preprocessor_config.json") << processor;
-  const std::string error = error_of([&] { read_image_scaling(folder, granite_vision()); });
-  EXPECT_THAT(error, AllOf(HasSubstr("preprocessor_config.json"), HasSubstr("resample"),
-                           HasSubstr("size"), HasSubstr("image_std")));
-  fs::remove_all(folder);
+  write("preprocessor_config.json", processor);
+  EXPECT_THAT(error_for(granite_vision()),
+              AllOf(HasSubstr("preprocessor_config.json"), HasSubstr("resample"), HasSubstr("size"),
+                    HasSubstr("image_std")));
+}
+
+// Tiles of SmolVLM2-2.2B: 27 patches along a side, squares of 3 by 3.
+VisionConfig squares() {
+  VisionConfig vision;
+  vision.connector = VisionConnector::kSquares;
+  vision.clip = false;
+  vision.image_size = 384;
+  vision.patch_size = 14;
+  vision.square = 3;
+  vision.longest_side = 1536;
+  return vision;
+}
+
+TEST_F(ProcessorFiles, SayTheSidesOfSquares) {
+  const Json colors = {0.5, 0.5, 0.5};
+  Json processor = {{"resample", 1},        {"max_image_size", {{"longest_edge", 252}}},
+                    {"image_mean", colors}, {"size", {{"longest_edge", 504}}},
+                    {"image_std", colors},  {"do_image_splitting", false}};
+  write("preprocessor_config.json", processor);
+  VisionConfig vision = squares();
+  EXPECT_EQ(read_image_scaling(folder_, vision), ImageScaling());
+  EXPECT_EQ(vision.image_size, 252);
+  EXPECT_EQ(vision.longest_side, 504);
+  EXPECT_FALSE(vision.cuts);
+  EXPECT_EQ(vision.tile_features(), 36);
+  // Of the class, where the file says nothing: 26 patches are no squares of 3.
+  processor.erase("max_image_size");
+  write("preprocessor_config.json", processor);
+  EXPECT_THAT(error_for(squares()), HasSubstr("max_image_size: found 364; expected a side whose "
+                                              "patches (of 14 pixels) divide into squares of 3"));
+  processor["max_image_size"] = {{"longest_edge", 384}};
+  processor["size"] = {{"height", 384}, {"width", 384}};
+  processor["resample"] = 3;
+  write("preprocessor_config.json", processor);
+  EXPECT_THAT(error_for(squares()), AllOf(HasSubstr("size: found"), HasSubstr("longest_edge"),
+                                          HasSubstr("resample: found 3; expected 1")));
+}
+
+TEST_F(ProcessorFiles, MakeNoMoreThanSixteenTilesOfASide) {
+  write("preprocessor_config.json", {{"max_image_size", {{"longest_edge", 42}}},
+                                     {"size", {{"longest_edge", 673}}},
+                                     {"image_mean", {0, 0, 0}},
+                                     {"image_std", {1, 1, 1}}});
+  EXPECT_THAT(error_for(squares()),
+              HasSubstr("size: found 673; expected at most 16 times max_image_size (42)"));
+}
+
+TEST_F(ProcessorFiles, CountTheFeaturesOfATile) {
+  write("processor_config.json", {{"image_seq_len", 81}});
+  EXPECT_EQ(error_for(squares()), "no error");
+  write("processor_config.json", {{"image_seq_len", 169}});
+  EXPECT_THAT(error_for(squares()), HasSubstr("image_seq_len: found 169; expected 81"));
+}
+
+// --- SmolVLM -------------------------------------------------------------------------------------
+
+TEST(SmolVlmTest, RefusesVideosByName) {
+  ChatEntry part, placeholder;
+  part.messages = {{"user", {{false, "What?"}, {false, "", true}}}};
+  placeholder.text = "<video> What?";
+  const Tokenizer tokenizer = Tokenizer::from_directory(kGraniteVision);
+  VisionDatasetOptions options = {4096, squares()};
+  options.chat_template = std::make_shared<const jinja::Template>(smolvlm_template({}));
+  VisionDataset dataset(std::make_unique<Chats>(std::vector{part, placeholder}), tokenizer,
+                        options);
+  EXPECT_THAT(
+      error_of([&] {
+        dataset.encode({0, 1}, 1);
+      }),
+      AllOf(HasSubstr("entry 1 of chats.parquet: it has a video; images and texts are read"),
+            HasSubstr("entry 2 of chats.parquet: its text has a placeholder <video>")));
 }
 
 }  // namespace SFTBENCH_FILE

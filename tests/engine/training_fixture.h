@@ -55,14 +55,16 @@ class DrawnCheckpoints {
       std::filesystem::temp_directory_path() / ("sftbench_drawn_" + std::to_string(owner_));
 };
 
-// The models of the golden runs whose weights are drawn, sorted: "cohere2", "qwen2_moe-balanced".
+// The models of the golden runs on texts whose weights are drawn, sorted: "cohere2", "qwen2_moe-balanced".
 inline std::vector<std::string> drawn_models() {
   const std::string end = "-float32.json";
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(training_folder())) {
     const std::string file = entry.path().filename().string();
     if (!file.ends_with(end)) continue;
-    const std::string model = read_json_file(entry.path().string())["model"];
+    const Json golden = read_json_file(entry.path().string());
+    const std::string model = golden["model"];
+    if (golden.contains("column")) continue;  // on images
     if (exists(std::filesystem::path(training_folder()) / model / "model.safetensors")) continue;
     names.insert(file.substr(0, file.size() - end.size()));
   }

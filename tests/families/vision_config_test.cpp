@@ -110,6 +110,55 @@ TEST(VisionConfigTest, CutsImagesAsTransformersDoes) {
   }
 }
 
+// Idefics3ImageProcessorPil's rows and columns. A tile of the whole image stands behind them.
+TEST(VisionConfigTest, CutsSquaresAsTransformersDoes) {
+  int64_t compared = 0;
+  for (const Json& expected : read_json_file(SFTBENCH_TEST_DATA "/data/squares.json")) {
+    VisionConfig vision;
+    vision.connector = VisionConnector::kSquares;
+    vision.image_size = expected.at("max_image_size");
+    vision.longest_side = expected.at("size");
+    for (const Json& row : expected.at("rows")) {
+      const TileGrid grid = tile_grid(vision, {row[0], row[1]});
+      EXPECT_EQ(grid.rows, row[2].get<int64_t>()) << row;
+      EXPECT_EQ(grid.columns, row[3].get<int64_t>()) << row;
+      EXPECT_EQ(grid.tiles(), grid.rows * grid.columns + 1);
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 100);
+}
+
+// SmolVLM-256M's sizes: 32 patches along a side, 8 squares of 4 by 4.
+TEST(VisionConfigTest, ReadsIdefics3AndSmolVlm) {
+  Json config = {{"text_config", {{"model_type", "llama"}, {"vocab_size", 49280}}},
+                 {"vision_config",
+                  {{"image_size", 512},
+                   {"patch_size", 16},
+                   {"hidden_size", 768},
+                   {"num_attention_heads", 12}}},
+                 {"image_token_id", 49190},
+                 {"scale_factor", 4}};
+  for (const char* type : {"idefics3", "smolvlm"}) {
+    config["model_type"] = type;
+    const VisionConfig vision = *parse_model_config(config).vision;
+    EXPECT_EQ(vision.tile_features(), 64);
+    EXPECT_EQ(vision.feature_width(), 16 * 768);
+    EXPECT_EQ(vision.activation, VisionActivation::kGeluTanh);
+    EXPECT_EQ(vision.image_token, 49190);
+    EXPECT_EQ(image_positions(vision, {384, 768}), (2 * 4 + 1) * 64);
+    EXPECT_TRUE(is_vision_family(type));
+  }
+  config["scale_factor"] = 5;
+  EXPECT_THAT(error_of(config),
+              HasSubstr("scale_factor: found 5; expected a divisor of the patches "
+                        "along a side (32)"));
+  config["image_token_id"] = 49280;
+  EXPECT_THAT(error_of(config), HasSubstr("image_token_id: found 49280; expected a row of"));
+  EXPECT_FALSE(is_vision_family("llama"));
+  EXPECT_FALSE(is_vision_family("unknown"));
+}
+
 TEST(VisionConfigTest, CutsNoImageWithoutPixels) {
   EXPECT_THROW(tile_grid({}, {0, 1}), std::logic_error);
   EXPECT_THROW(tile_grid({}, {1, 0}), std::logic_error);

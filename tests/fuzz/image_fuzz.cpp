@@ -19,11 +19,24 @@ sftbench::VisionConfig small_tiles() {
   return config;
 }
 
+sftbench::VisionConfig squares() {
+  sftbench::VisionConfig config = small_tiles();
+  config.connector = sftbench::VisionConnector::kSquares;
+  config.longest_side = 30;
+  return config;
+}
+
+void cut(const sftbench::Image& image, const sftbench::VisionConfig& config) {
+  const auto tiles = static_cast<size_t>(sftbench::tile_grid(config, image.size).tiles());
+  if (sftbench::tiles_of(image, config).size() != tiles * 3 * 12 * 12) std::abort();
+  if (sftbench::image_positions(config, image.size) < 9) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  static const sftbench::VisionConfig kConfig = small_tiles();
+  static const sftbench::VisionConfig kConfigs[] = {small_tiles(), squares()};
   try {
     const sftbench::PixelSize header = sftbench::image_size(bytes);
     if (header.width < 1 || header.height < 1) std::abort();
@@ -31,9 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const sftbench::Image image = sftbench::decode_image(bytes);
     if (!(image.size == header)) std::abort();
     if (image.rgb.size() != static_cast<size_t>(3 * header.width * header.height)) std::abort();
-    const auto tiles = static_cast<size_t>(sftbench::tile_grid(kConfig, header).tiles());
-    if (sftbench::tiles_of(image, kConfig).size() != tiles * 3 * 12 * 12) std::abort();
-    if (sftbench::image_positions(kConfig, header) < 9) std::abort();
+    for (const sftbench::VisionConfig& config : kConfigs) cut(image, config);
   } catch (const sftbench::InputError& error) {
     if (error.diagnostics().empty()) std::abort();
   }

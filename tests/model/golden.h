@@ -108,9 +108,23 @@ struct Golden {
 
   const torch::Tensor& input_ids() const { return expected.at("input_ids"); }
   TokenRows rows() const {
-    return {input_ids(), {}, expected.at("attention_mask"), golden_images(config, expected)};
+    return {input_ids(),
+            {},
+            expected.at("attention_mask"),
+            drawn.contains("tiles") ? drawn_images() : golden_images(config, expected)};
   }
   const torch::Tensor& labels() const { return expected.at("labels"); }
+
+  // Of a case of vision_models.py.
+  ImageRows drawn_images() const {
+    const int64_t side = drawn.at("side"), tiles = drawn.at("tiles");
+    ImageRows images;
+    images.pixels = (drawn_values("pixels", tiles * 3 * side * side) * 2)
+                        .view({tiles, 3, side, side})
+                        .to(test_device(), torch::kFloat32);
+    images.token = config.at("image_token_id");
+    return images;
+  }
 
   // At real positions: [N, V].
   torch::Tensor logits() { return at_real_positions(model->logits(rows())); }

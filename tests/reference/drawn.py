@@ -57,7 +57,7 @@ def save_drawn(folder, cls, config):
     cls(config).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     path = folder / "model.safetensors"
-    drawn = {name: drawn_like(name, start, config.initializer_range) for name, start in load_file(path).items()}
+    drawn = {name: drawn_like(name, start, config.get_text_config().initializer_range) for name, start in load_file(path).items()}
     save_file(drawn, path, metadata={"format": "pt"})
 
 
@@ -92,14 +92,14 @@ def rounded(value):
     return [rounded(one) for one in value] if isinstance(value, list) else value
 
 
-def exact_golden(model, ids, mask, labels, learning_rate):
+def exact_golden(model, ids, mask, labels, learning_rate, **images):
     golden = {"input_ids": ids.tolist(), "attention_mask": mask.tolist(), "labels": labels.tolist(),
               "learning_rate": learning_rate, "steps": []}
     parameters = dict(model.named_parameters())
     for step in range(STEPS):
         model.zero_grad()
         with Exact():
-            output = model(input_ids=ids, attention_mask=mask, use_cache=False)
+            output = model(input_ids=ids, attention_mask=mask, use_cache=False, **images)
             logits, loss = output.logits, loss_of(output.logits, labels)
             if getattr(output, "aux_loss", None) is not None:
                 loss = loss + model.config.router_aux_loss_coef * output.aux_loss
@@ -118,14 +118,20 @@ def exact_golden(model, ids, mask, labels, learning_rate):
     return golden, exact
 
 
-def half_golden(model, exact, ids, mask, labels, autocast):
+def half_golden(model, exact, ids, mask, labels, autocast, **images):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        output = model(input_ids=ids, attention_mask=mask, use_cache=False)
+        output = model(input_ids=ids, attention_mask=mask, use_cache=False, **images)
     loss = loss_of(output.logits.float(), labels)
     if getattr(output, "aux_loss", None) is not None:
         loss = loss + model.config.router_aux_loss_coef * output.aux_loss
     error = (output.logits[mask == 1].double() - exact).norm() / exact.norm()
     return {"loss": loss.item(), "error": error.item()}
+
+
+def write_drawn(folder, golden):
+    text = json.dumps(rounded(golden), separators=(",", ":"))
+    (folder / "golden.json").write_text(text.replace('],"', '],\n"') + "\n")
+    print(f"{folder.name}: losses {[round(loss, 4) for loss, _ in golden['steps']]}, {len(text)} bytes")
 
 
 def make_case(folder, case, seed):
@@ -143,9 +149,7 @@ def make_case(folder, case, seed):
         golden, exact = exact_golden(load(torch.float64), *batch, learning_rate)
         golden["autocast"] = half_golden(load(torch.float32), exact, *batch, True)
         golden["bfloat16"] = half_golden(load(torch.bfloat16), exact, *batch, False)
-    text = json.dumps(rounded(golden), separators=(",", ":"))
-    (folder / "golden.json").write_text(text.replace('],"', '],\n"') + "\n")
-    print(f"{folder.name}: losses {[round(loss, 4) for loss, _ in golden['steps']]}, {len(text)} bytes")
+    write_drawn(folder, golden)
 
 
 TOKENS = dict(vocab_size=47, bos_token_id=None, eos_token_id=None, initializer_range=0.25)

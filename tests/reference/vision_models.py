@@ -12,17 +12,26 @@ Writes one folder per case with config.json, the weights as save_pretrained writ
   loss, logits, grad.<parameter name>, autocast.*, bf16.*   as in models.py; parameters under their names as modules
 Parameters without a gradient have no entry: nothing of the loss comes from them.
 
-The files here: transformers 5.23.0, torch 2.15.0, Pillow 13.0.
+The cases of DRAWN have what drawn.py writes instead, and side, tiles: pixels [tiles, 3, side, side] are twice the drawn values
+"pixels".
+
+The files here: transformers 5.23.0 (DRAWN: 5.24.0), torch 2.15.0, Pillow 13.0.
 """
 import json
+import shutil
+import tempfile
 import zlib
+from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlavaNextConfig, LlavaNextForConditionalGeneration
+from transformers import (Idefics3Config, Idefics3ForConditionalGeneration, LlavaNextConfig, LlavaNextForConditionalGeneration,
+                          SmolVLMConfig, SmolVLMForConditionalGeneration)
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 
+import drawn
+import models
 from models import IGNORED, make_cases, write_golden
 
 TEXT = dict(vocab_size=48, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
@@ -56,6 +65,23 @@ CASES = {
         vision_feature_layer=[2, -3], projector_hidden_act="gelu_pytorch_tanh", multimodal_projector_bias=False,
         vision_feature_select_strategy="default", image_grid_pinpoints=[[17, 34], [51, 17], [34, 34]]),
         [[(101, 57)], [(1, 64)], [(19, 18)]], ""),
+}
+
+LLAMA = {**{key: value for key, value in TEXT.items() if value is not None}, "model_type": "llama", "initializer_range": 0.125}
+TOWER = dict(hidden_size=15, intermediate_size=13, num_hidden_layers=3, num_attention_heads=3, image_size=31, patch_size=5)
+
+# name -> (class, configuration, side of the tiles, tiles of each row)
+DRAWN = {
+    # Heads of odd size, sides that no patch divides, a tied output projection whose embedding has a padding row.
+    "idefics3_odd_sizes": (Idefics3ForConditionalGeneration, Idefics3Config(
+        vision_config=TOWER, text_config=dict(LLAMA, vocab_size=41, hidden_size=18, num_attention_heads=3, num_key_value_heads=1,
+                                              pad_token_id=0, tie_word_embeddings=True),
+        image_token_id=3, scale_factor=3, tie_word_embeddings=True), 31, (2, 1, 0)),
+    # Tiles of fewer patches than the tower has learned positions for, another activation, biases of attention.
+    "smolvlm_other_side": (SmolVLMForConditionalGeneration, SmolVLMConfig(
+        vision_config=dict(TOWER, hidden_size=14, num_attention_heads=2, image_size=26, patch_size=4, hidden_act="gelu"),
+        text_config=dict(LLAMA, hidden_size=20, num_attention_heads=4, head_dim=6, attention_bias=True), image_token_id=40,
+        scale_factor=2), 18, (1, 3, 1)),
 }
 
 
@@ -192,5 +218,29 @@ def make_case(folder, case, seed):
     print(json.dumps({"rows": [int(n) for n in batch[1].sum(1)], "tiles": [len(t) for t in tiles]}))
 
 
+def make_drawn(folder, case, seed):
+    cls, config, side, tiles = case
+    ids, mask, labels = models.make_batch(config.text_config.vocab_size, 32, seed)
+    features = (side // config.vision_config.patch_size // config.scale_factor) ** 2
+    ids[ids == config.image_token_id] += -1
+    pixels = torch.zeros(len(tiles), max(tiles), 3, side, side)
+    of_tiles = (2 * drawn.drawn_bits("pixels", sum(tiles) * 3 * side * side)).view(-1, 3, side, side).float()
+    for row, count in enumerate(tiles):
+        first = sum(tiles[:row])
+        pixels[row, :count] = of_tiles[first:first + count]
+        places = slice(5, 5 + count * features)
+        ids[row, places], labels[row, places] = config.image_token_id, IGNORED
+    with tempfile.TemporaryDirectory() as temporary:
+        drawn.save_drawn(Path(temporary), cls, config)
+        shutil.copy(Path(temporary) / "config.json", folder)
+        load = lambda dtype: cls.from_pretrained(temporary, dtype=dtype).eval()
+        golden, exact = drawn.exact_golden(load(torch.float64), ids, mask, labels, 0.05, pixel_values=pixels)
+        for name, dtype in (("autocast", torch.float32), ("bfloat16", torch.bfloat16)):
+            golden[name] = drawn.half_golden(load(dtype), exact, ids, mask, labels, name == "autocast", pixel_values=pixels)
+    drawn.write_drawn(folder, golden | {"side": side, "tiles": sum(tiles)})
+
+
 if __name__ == "__main__":
-    make_cases(CASES, {name: zlib.crc32(name.encode()) % 10000 for name in CASES}, make_case, __doc__)
+    cases = CASES | DRAWN
+    make_cases(cases, {name: zlib.crc32(name.encode()) % 10000 for name in cases},
+               lambda folder, case, seed: (make_case if case in CASES.values() else make_drawn)(folder, case, seed), __doc__)

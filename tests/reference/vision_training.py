@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Golden training runs on images: ten optimization steps of the real Hugging Face Trainer on tiny random LLaVA-NeXT models.
+"""Golden training runs on images: ten optimization steps of the real Hugging Face Trainer on tiny random LLaVA-NeXT models, and on
+Idefics3 and SmolVLM, whose weights follow the rule of drawn.py.
 
 Writes into training/: llava_*/ (checkpoint, tokenizer, image processor), vision.parquet, and per case what Trainer logged, as
-training.py does. Entries go through a LlavaNextProcessor and the masks of fms-hf-tuning's VisionDataCollator.
+training.py does. Entries go through the model's processor and the masks of fms-hf-tuning's VisionDataCollator.
 
-usage: PYTHONPATH=<folder of pyarrow> python3 tests/reference/vision_training.py [adapters]
+usage: PYTHONPATH=<folder of pyarrow> python3 tests/reference/vision_training.py [adapters | squares]
 adapters: LoRA and prompt tuning by peft alone, into adapters/. Of the latter, the prompt that training ends with, and no prompt before.
-Made with transformers 5.23, torch 2.15, Pillow 13.0, pyarrow 26.0.
+squares: Idefics3 and SmolVLM alone, on the vision.parquet that is there, with LoRA, too, and the ids of the first entries.
+Made with transformers 5.23, torch 2.15, Pillow 13.0, pyarrow 26.0; squares with transformers 5.24, pyarrow 25.0.
 """
 import io
 import json
 import random
 import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 import peft
 import pyarrow
@@ -21,13 +25,18 @@ import torch
 import transformers
 from peft import get_peft_model
 from PIL import Image
-from transformers import (LlavaNextConfig, LlavaNextForConditionalGeneration, LlavaNextProcessor, PreTrainedTokenizerFast, Trainer,
-                          TrainingArguments)
+from transformers import (Idefics3Config, Idefics3ForConditionalGeneration, Idefics3Processor, LlavaNextConfig,
+                          LlavaNextForConditionalGeneration, LlavaNextProcessor, PreTrainedTokenizerFast, SmolVLMConfig,
+                          SmolVLMForConditionalGeneration, SmolVLMProcessor, SmolVLMVideoProcessor, Trainer, TrainingArguments)
+from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
+from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE
 
 from adapters import FOLDER as ADAPTERS
 from adapters import LORA_SETTINGS, PROMPT_SETTINGS, lora, prompt, save
+from drawn import save_drawn
 from training import FOLDER, SETTINGS, SMALL, Recorder
-from vision_data import LLAVA_MISTRAL, encoded, picture
+from vision_data import LLAVA_MISTRAL, encoded, picture, runs
 from vision_models import CLIP, SIGLIP, image_processor, randomise
 
 ENTRIES, IMAGE_TOKEN, MAX_LENGTH = 26, "<image>", 512
@@ -48,6 +57,21 @@ CASES = {
         dict(model_type="granite", embedding_multiplier=6.0, attention_multiplier=0.08, residual_multiplier=0.4,
              logits_scaling=3.0), SIGLIP, vision_feature_layer=[-4, -1], vision_feature_select_strategy="full",
         tie_word_embeddings=True), "text"),
+}
+
+SQUARES_TEXT = {**SMALL, "model_type": "llama", "vocab_size": 400, "initializer_range": 0.125}
+SQUARES_TOWER = dict(hidden_size=18, intermediate_size=20, num_hidden_layers=2, num_attention_heads=2, image_size=12, patch_size=3)
+# Each place of a tile is a token in SmolVLM's vocabulary, and a text in that of Idefics3-8B.
+PLACES = [f"<row_{row + 1}_col_{column + 1}>" for row in range(3) for column in range(3)]
+AROUND = ["<fake_token_around_image>", "<end_of_utterance>"]
+# name: (classes, configuration, tokens behind the placeholder, column of the texts)
+SQUARES_CASES = {
+    "smolvlm": ((SmolVLMForConditionalGeneration, SmolVLMProcessor, SmolVLMImageProcessorPil), SmolVLMConfig(
+        vision_config=SQUARES_TOWER, text_config={**SQUARES_TEXT, "tie_word_embeddings": False}, image_token_id=384, scale_factor=2),
+        [*AROUND, "<global-img>", "<|im_start|>", *PLACES], "messages"),
+    "idefics3": ((Idefics3ForConditionalGeneration, Idefics3Processor, Idefics3ImageProcessorPil), Idefics3Config(
+        vision_config=SQUARES_TOWER, text_config=SQUARES_TEXT, image_token_id=384, scale_factor=2, tie_word_embeddings=True),
+        AROUND, "text"),
 }
 
 
@@ -121,11 +145,16 @@ def read_processor(name):
 
 
 def train_adapter(name, kind, config, settings, entries):
+    base = LlavaNextForConditionalGeneration.from_pretrained(FOLDER / name, dtype=torch.float32)
+    column = CASES[name][1]
+    tune(name, kind, config, settings, base, entries, make_collator(read_processor(name), column), column)
+
+
+def tune(name, kind, config, settings, base, entries, collate, column):
     """By peft; files as adapters.py writes them."""
     folder = ADAPTERS / f"{name}-{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     torch.manual_seed(5)
-    base = LlavaNextForConditionalGeneration.from_pretrained(FOLDER / name, dtype=torch.float32)
     model = get_peft_model(base, config)
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
@@ -133,9 +162,9 @@ def train_adapter(name, kind, config, settings, entries):
                 parameter.normal_(0, 0.05)
     if "lora" in kind:
         save(model, folder / "initial")
-    steps = train(model, entries, make_collator(read_processor(name), CASES[name][1]), settings)
+    steps = train(model, entries, collate, settings)
     save(model, folder / "final")
-    golden = {"model": name, "torch_dtype": "float32", "autocast": "no", "settings": settings, "column": CASES[name][1],
+    golden = {"model": name, "torch_dtype": "float32", "autocast": "no", "settings": settings, "column": column,
               "model_max_length": MAX_LENGTH, "steps": steps,
               "made_with": {"peft": peft.__version__, "transformers": transformers.__version__, "torch": torch.__version__}}
     (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
@@ -149,9 +178,55 @@ def train_adapters(entries):
     train_adapter("llava_siglip", "prompt", prompt("TEXT"), PROMPT_SETTINGS, entries)
 
 
+def make_squares_processor(name, folder):
+    """smolvlm's files as published ones are, idefics3's as transformers 5 writes them."""
+    (_, cls, image_cls), model_config, added, _ = SQUARES_CASES[name]
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER / "tokenizer")
+    while len(tokenizer) < model_config.image_token_id:
+        tokenizer.add_tokens([f"<unused{len(tokenizer)}>"], special_tokens=True)
+    tokenizer.add_tokens([IMAGE_TOKEN, *added], special_tokens=True)
+    assert tokenizer.convert_tokens_to_ids(IMAGE_TOKEN) == model_config.image_token_id and len(tokenizer) <= 400
+    images = image_cls(size={"longest_edge": 30}, max_image_size={"longest_edge": 12})
+    options = {"video_processor": SmolVLMVideoProcessor()} if name == "smolvlm" else {}
+    processor = cls(image_processor=images, tokenizer=tokenizer, image_seq_len=4, chat_template=DEFAULT_CHAT_TEMPLATE, **options)
+    tokenizer.save_pretrained(folder)
+    if name == "smolvlm":
+        images.save_pretrained(folder)
+        (folder / "processor_config.json").write_text('{"image_seq_len": 4}\n')
+    else:
+        processor.save_pretrained(folder)
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    return processor
+
+
+def train_squares(name, entries):
+    (cls, *_), model_config, _, column = SQUARES_CASES[name]
+    folder = FOLDER / name
+    processor = make_squares_processor(name, folder)
+    collate = make_collator(processor, column)
+    with tempfile.TemporaryDirectory() as temporary:
+        save_drawn(Path(temporary), cls, model_config)
+        shutil.copy(Path(temporary) / "config.json", folder)
+        load = lambda: cls.from_pretrained(temporary, dtype=torch.float32)
+        steps = train(load(), entries, collate, dict(SETTINGS))
+        golden = {"model": name, "torch_dtype": "float32", "autocast": "no", "settings": SETTINGS, "config": {}, "column": column,
+                  "model_max_length": MAX_LENGTH, "steps": steps,
+                  "ids": [runs(collate([entry])["input_ids"][0].tolist()) for entry in entries[:4]],
+                  "made_with": {"transformers": transformers.__version__, "torch": torch.__version__}}
+        (FOLDER / f"{name}-float32.json").write_text(json.dumps(golden) + "\n")
+        print(name, [round(step["loss"], 4) for step in steps], [round(step["grad_norm"], 3) for step in steps])
+        if name == "smolvlm":
+            tune(name, "lora_qv", lora(["q_proj", "v_proj"]), LORA_SETTINGS, load(), entries, collate, column)
+
+
 def main():
     if sys.argv[1:] == ["adapters"]:
         return train_adapters(list(rows()))
+    if sys.argv[1:] == ["squares"]:
+        entries = pyarrow.parquet.read_table(FOLDER / "vision.parquet").to_pylist()
+        for name in SQUARES_CASES:
+            train_squares(name, entries)
+        return None
     entries = list(rows())
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(entries), FOLDER / "vision.parquet", row_group_size=10)
     for name, (model_config, column) in CASES.items():

@@ -1,6 +1,6 @@
-// An image as a model reads it: the whole of it and its parts, fitted into tiles (LlavaNextImageProcessor). Resizing is Pillow's:
-// a bicubic filter that widens with the reduction, in fixed point, first along rows, then along columns. Pillow 13 takes the
-// columns first for some tall images, and then a color may differ by one level of 255.
+// An image as a model reads it: the whole of it and its parts, fitted into tiles (LlavaNextImageProcessorPil,
+// Idefics3ImageProcessorPil). Resizing is that of Pillow 13: a filter that widens with the reduction, in fixed point, first
+// along rows, then along columns; of some tall images along columns first. Older versions round a level of 255 otherwise there.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,16 @@ struct ImageScaling {
 // What a tower was trained with, where no file says it: CLIP's own, or 0.5.
 ImageScaling default_scaling(const VisionConfig& config);
 
-Image resized(const Image& image, const PixelSize& size);
+enum class ImageFilter { kLanczos = 1, kBicubic = 3 };  // Pillow's numbers
+inline ImageFilter filter_of(const VisionConfig& config) {
+  return config.connector == VisionConnector::kSquares ? ImageFilter::kLanczos
+                                                       : ImageFilter::kBicubic;
+}
 
-// [tiles, 3, side, side], not scaled yet: the whole image as one tile, then its parts row by row. tile_grid() says how many.
+Image resized(const Image& image, const PixelSize& size, ImageFilter filter);
+
+// [tiles, 3, side, side], not scaled yet: the whole image as one tile, and its parts row by row, in the order and number that
+// tile_grid() says.
 std::vector<uint8_t> tiles_of(const Image& image, const VisionConfig& config);
 
 }  // namespace sftbench

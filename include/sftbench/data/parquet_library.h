@@ -47,6 +47,7 @@ class ParquetTexts {
 struct ChatPart {
   bool image = false;
   std::string text;
+  bool video = false;  // which nothing reads
 };
 struct ChatMessage {
   std::string role;

@@ -1,5 +1,5 @@
-// Chats with images as fms-hf-tuning trains on them: the processor's text of the chat, each placeholder repeated once for
-// each feature of its image, every token but those and padding bears loss (VisionDataCollator).
+// Chats with images as fms-hf-tuning trains on them: the processor's text of the chat, in which each image has a placeholder
+// for each of its features, every token but those and padding bears loss (VisionDataCollator).
 //
 // One difference: a text is cut to the maximum length, as everywhere else in this program. fms-hf-tuning does not cut it.
 #pragma once
@@ -24,6 +24,7 @@ struct VisionDatasetOptions {
   int64_t model_max_length = 0;
   VisionConfig vision;
   ChatForm form = ChatForm::kGraniteVision;
+  std::shared_ptr<const jinja::Template> chat_template = {};  // null: `form` renders chats
 };
 
 class VisionDataset : public EncodedEntries {
@@ -66,8 +67,8 @@ class VisionDataset : public EncodedEntries {
   std::string place(int64_t index) const;
   std::vector<Row> read_rows(const std::vector<int64_t>& wanted, size_t& next, Interned& interned);
   void encode_row(const Row& row, const Tokenizer& tokenizer, int64_t& tokens);
-  std::vector<int32_t> expanded(const std::vector<int32_t>& ids,
-                                const std::vector<Picture>& pictures) const;
+  std::string text_of(const ChatEntry& chat) const;
+  std::string expanded(const std::string& text, const std::vector<Picture>& pictures) const;
 
   std::unique_ptr<ParquetChats> chats_;
   Tokenizer tokenizer_;

@@ -21,7 +21,7 @@ struct ModelNames {
 };
 
 // The class in model/ that builds a family's models.
-enum class ModelClass { kLlama, kBloom, kGptBigCode, kLlavaNext };
+enum class ModelClass { kLlama, kBloom, kGptBigCode, kVision };
 
 struct Family {
   const char* model_type;    // of config.json: "granite"
@@ -42,6 +42,9 @@ const std::vector<Family>& families();
 const Family& family_of(const ModelConfig& config);
 // Nothing for a model_type that is not trained.
 const Family* find_family(const std::string& model_type);
+
+// Whether models of this type are trained, and read images.
+bool is_vision_family(const std::string& model_type);
 
 // The model types that can be trained, sorted.
 const std::vector<std::string>& known_model_types();

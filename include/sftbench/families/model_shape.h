@@ -97,6 +97,10 @@ struct ModelShape {
   int64_t idle_parameters() const;
 };
 
+// Linears between a vision tower and the text model, by their leaf names, with an activation function between two of them.
+// REQUIRES: config.vision.
+std::vector<LinearShape> projector_linears(const ModelConfig& config);
+
 // Of the vision tower and the projector in one forward pass over a tile: products, and attention of all positions to all.
 // 0 for a model that reads no images.
 double tile_flops(const ModelConfig& config);

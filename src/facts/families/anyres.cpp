@@ -1,5 +1,5 @@
 // Sizes in doubles and rounded where transformers rounds them: a row of features more or less follows from the last bit
-// (select_best_resolution, get_patch_output_size and unpad_image).
+// (select_best_resolution, get_patch_output_size and unpad_image; Idefics3ImageProcessorPil).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -43,6 +43,39 @@ PixelSize fitted(const PixelSize& image, const PixelSize& target) {
   return {target.height, scaled(image.width, scale_height, target.width)};
 }
 
+// --- Idefics3 ------------------------------------------------------------------------------------
+
+// The longer side becomes `longest`; the shorter one keeps the shape, made even where `to_even` says so.
+PixelSize with_longest_side(const PixelSize& image, int64_t longest, bool to_even) {
+  const double aspect = static_cast<double>(image.width) / static_cast<double>(image.height);
+  const auto shorter = [to_even](double side) {
+    const auto whole = static_cast<int64_t>(side);
+    return std::max<int64_t>(whole + (to_even ? whole % 2 : 0), 1);
+  };
+  const auto side = static_cast<double>(longest);
+  if (image.width >= image.height) return {shorter(side / aspect), longest};
+  return {longest, shorter(side * aspect)};
+}
+
+TileGrid squares_grid(const VisionConfig& config, const PixelSize& image) {
+  constexpr int64_t kMostPixels = 4096;  // of a side, whatever the file says
+  TileGrid grid;
+  grid.scaled = with_longest_side(image, config.longest_side, true);
+  if (std::max(grid.scaled.width, grid.scaled.height) > kMostPixels)
+    grid.scaled = with_longest_side(grid.scaled, kMostPixels, false);
+  const int64_t tile = config.image_size;
+  const auto tiles = [tile](int64_t side) { return (side + tile - 1) / tile; };
+  const int64_t longest = tiles(std::max(grid.scaled.width, grid.scaled.height));
+  const PixelSize filled = with_longest_side(grid.scaled, longest * tile, false);
+  grid.target = {tiles(filled.height) * tile, tiles(filled.width) * tile};
+  if (!config.cuts) grid.target = {tile, tile};
+  if (config.cuts && longest > 1) {
+    grid.rows = grid.target.height / tile;
+    grid.columns = grid.target.width / tile;
+  }
+  return grid;
+}
+
 // Python's int(round(value, 7)).
 int64_t whole(double value) {
   constexpr double kDigits = 1e7;
@@ -58,6 +91,7 @@ int64_t VisionConfig::used_layers() const {
 
 TileGrid tile_grid(const VisionConfig& config, const PixelSize& image) {
   check(image.width > 0 && image.height > 0, "an image has pixels");
+  if (config.connector == VisionConnector::kSquares) return squares_grid(config, image);
   TileGrid grid;
   grid.target = best_pinpoint(config, image);
   grid.scaled = fitted(image, grid.target);
@@ -84,8 +118,10 @@ FeatureWindow feature_window(const VisionConfig& config, const PixelSize& image)
 }
 
 int64_t image_positions(const VisionConfig& config, const PixelSize& image) {
+  if (config.connector == VisionConnector::kSquares)
+    return tile_grid(config, image).tiles() * config.tile_features();
   const FeatureWindow window = feature_window(config, image);
-  return config.grid() * config.grid() + window.rows * (window.columns + 1);
+  return config.tile_features() + window.rows * (window.columns + 1);
 }
 
 }  // namespace sftbench

@@ -24,6 +24,11 @@ const Family* find_family(const std::string& model_type) {
   return nullptr;
 }
 
+bool is_vision_family(const std::string& model_type) {
+  const Family* family = find_family(model_type);
+  return family != nullptr && family->model_class == ModelClass::kVision;
+}
+
 const std::vector<std::string>& known_model_types() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;

@@ -18,6 +18,7 @@
   row(kGraniteMoeFamily) \
   row(kGraniteMoeHybridFamily) \
   row(kGraniteMoeSharedFamily) \
+  row(kIdefics3Family) \
   row(kLlamaFamily) \
   row(kLlavaNextFamily) \
   row(kMistralFamily) \
@@ -29,6 +30,7 @@
   row(kQwen3Family) \
   row(kQwen3MoeFamily) \
   row(kSmolLm3Family) \
+  row(kSmolVlmFamily) \
   row(kStableLmFamily) \
   row(kStarcoder2Family)
 // clang-format on

@@ -1,8 +1,12 @@
 #include "sftbench/data/chat_template.h"
 
+#include <ctime>
+#include <utility>
+
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/jinja/chat_template.h"
 
 namespace sftbench {
 namespace {
@@ -12,6 +16,12 @@ namespace fs = std::filesystem;
 constexpr const char* kGraniteSystem =
     "<|system|>\nA chat between a curious user and an artificial intelligence assistant. The "
     "assistant gives helpful, detailed, and polite answers to the user's questions.\n";
+
+constexpr const char* kSmolVlm =
+    "<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if "
+    "message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in "
+    "message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == "
+    "'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}";
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -106,6 +116,41 @@ std::optional<ChatForm> chat_form_of(const fs::path& directory) {
 
 std::string render_chat(ChatForm form, const std::vector<ChatMessage>& messages) {
   return form == ChatForm::kGraniteVision ? granite_vision(messages) : llava_mistral(messages);
+}
+
+jinja::Template smolvlm_template(const fs::path& directory) {
+  const ChatTemplateText found =
+      directory.empty() ? ChatTemplateText() : chat_template_of(directory);
+  if (found.text.empty()) return {kSmolVlm, "SmolVLM's chat template"};
+  for (const NamedChatTemplate& one : named_chat_templates(found.text))
+    if (one.name == "default") return {one.text, found.origin};
+  throw InputError(found.origin + ": none of its chat templates is named default");
+}
+
+std::string render_chat(const jinja::Template& own, const std::vector<ChatMessage>& messages,
+                        const SpecialTokens& tokens) {
+  Json list = Json::array();
+  for (const ChatMessage& message : messages) {
+    Json content = Json::array();
+    for (const ChatPart& part : message.parts) {
+      content.push_back(part.image ? Json{{"type", "image"}}
+                                   : Json{{"type", "text"}, {"text", part.text}});
+    }
+    list.push_back({{"role", message.role}, {"content", std::move(content)}});
+  }
+  Json variables = {{"messages", std::move(list)}, {"add_generation_prompt", false}};
+  add_special_tokens(variables, tokens);
+  return own.render(variables, std::time(nullptr)).text;
+}
+
+void add_special_tokens(Json& variables, const SpecialTokens& tokens) {
+  const std::pair<const char*, const std::string*> named[] = {{"bos_token", &tokens.bos},
+                                                              {"eos_token", &tokens.eos},
+                                                              {"unk_token", &tokens.unk},
+                                                              {"pad_token", &tokens.pad}};
+  for (const auto& [name, text] : named) {
+    if (!text->empty()) variables[name] = *text;
+  }
 }
 
 }  // namespace sftbench

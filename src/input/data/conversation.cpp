@@ -9,20 +9,11 @@
 
 #include "data/chat_turns.h"
 #include "sftbench/base/text.h"
+#include "sftbench/data/chat_template.h"
 #include "sftbench/data/text_dataset.h"
 
 namespace sftbench {
 namespace {
-
-void add_special_tokens(Json& variables, const SpecialTokens& tokens) {
-  const std::pair<const char*, const std::string*> named[] = {{"bos_token", &tokens.bos},
-                                                              {"eos_token", &tokens.eos},
-                                                              {"unk_token", &tokens.unk},
-                                                              {"pad_token", &tokens.pad}};
-  for (const auto& [name, text] : named) {
-    if (!text->empty()) variables[name] = *text;
-  }
-}
 
 // Whether the text has it as a name of its own, not within another one.
 bool has_name(std::string_view text, std::string_view name) {

@@ -39,6 +39,38 @@ class Processor {
     if (*found != square && *found != shortest) add(key, *found, json_text(square));
   }
 
+  // {"longest_edge": pixels}.
+  int64_t longest_edge(const char* key, int64_t of_class) {
+    const auto found = json_.find(key);
+    if (found == json_.end() || found->is_null()) return of_class;
+    const Json edge = found->is_object() ? found->value("longest_edge", Json()) : Json();
+    constexpr int64_t kMostPixels = 8192;
+    if (edge.is_number_integer() && edge >= 1 && edge <= kMostPixels) return edge;
+    add(key, *found, "{\"longest_edge\": 1 to " + std::to_string(kMostPixels) + "}");
+    return of_class;
+  }
+
+  // Tiles of whole squares of patches, not too many.
+  void require_squares(const VisionConfig& vision) {
+    constexpr int64_t kMostTiles = 16;  // along a side
+    if (vision.longest_side > kMostTiles * vision.image_size) {
+      add("size", vision.longest_side,
+          "at most " + std::to_string(kMostTiles) + " times max_image_size (" +
+              std::to_string(vision.image_size) + ")");
+    }
+    if (vision.grid() >= vision.square && vision.grid() % vision.square == 0) return;
+    add("max_image_size", vision.image_size,
+        "a side whose patches (of " + std::to_string(vision.patch_size) +
+            " pixels) divide into squares of " + std::to_string(vision.square));
+  }
+
+  void read_flag(const char* key, bool& flag) {
+    const auto found = json_.find(key);
+    if (found == json_.end() || found->is_null()) return;
+    if (!found->is_boolean()) return add(key, *found, "true or false");
+    flag = *found;
+  }
+
   void read(const char* key, float* colors, bool above_zero) {
     const auto found = json_.find(key);
     const bool three = found != json_.end() && found->is_array() && found->size() == 3;
@@ -78,16 +110,32 @@ Json pinpoints_of(const VisionConfig& vision) {
   return pinpoints;
 }
 
-ImageScaling scaling_of(const Json& json, const std::string& origin, const VisionConfig& vision) {
-  Processor processor(json, origin);
-  constexpr int kBicubic = 3;  // Pillow's number
-  processor.require("resample", kBicubic);
-  for (const char* step : {"do_resize", "do_rescale", "do_normalize", "do_pad"})
-    processor.require(step, true);
-  processor.require("rescale_factor", 1.0 / 255);
+// As config.json has it: tiles of the tower's sides.
+void require_pinpoints(Processor& processor, const Json& json, const VisionConfig& vision) {
   processor.require("image_grid_pinpoints", pinpoints_of(vision));
   processor.require_size("size", vision.image_size);
   if (json.contains("crop_size")) processor.require_size("crop_size", vision.image_size);
+}
+
+// Of Idefics3ImageProcessor, which has these where the file has none.
+void read_squares(Processor& processor, VisionConfig& vision) {
+  vision.image_size = processor.longest_edge("max_image_size", 364);
+  vision.longest_side = processor.longest_edge("size", 4 * 364);
+  processor.read_flag("do_image_splitting", vision.cuts);
+  processor.require_squares(vision);
+}
+
+ImageScaling scaling_of(const Json& json, const std::string& origin, VisionConfig& vision) {
+  Processor processor(json, origin);
+  processor.require("resample", static_cast<int>(filter_of(vision)));
+  for (const char* step : {"do_resize", "do_rescale", "do_normalize", "do_pad"})
+    processor.require(step, true);
+  processor.require("rescale_factor", 1.0 / 255);
+  if (vision.connector == VisionConnector::kSquares) {
+    read_squares(processor, vision);
+  } else {
+    require_pinpoints(processor, json, vision);
+  }
   ImageScaling scaling;
   processor.read("image_mean", scaling.mean, false);
   processor.read("image_std", scaling.deviation, true);
@@ -95,18 +143,30 @@ ImageScaling scaling_of(const Json& json, const std::string& origin, const Visio
   return scaling;
 }
 
+// How many positions the processor gives a tile.
+void require_features(const Json& processor, const std::string& origin,
+                      const VisionConfig& vision) {
+  if (vision.connector != VisionConnector::kSquares) return;
+  Processor whole(processor, origin);
+  whole.require("image_seq_len", vision.tile_features());
+  whole.throw_if_any();
+}
+
 }  // namespace
 
-std::optional<ImageScaling> read_image_scaling(const fs::path& directory,
-                                               const VisionConfig& vision) {
+std::optional<ImageScaling> read_image_scaling(const fs::path& directory, VisionConfig& vision) {
   const fs::path own = directory / "preprocessor_config.json";
-  if (stands(own)) return scaling_of(read_json_file(own.string()), own.string(), vision);
   const fs::path whole = directory / "processor_config.json";
-  if (!stands(whole)) return std::nullopt;
-  const Json json = read_json_file(whole.string());
-  const auto found = json.find("image_processor");
-  if (found == json.end() || !found->is_object()) return std::nullopt;
-  return scaling_of(*found, whole.string(), vision);
+  const Json processor = stands(whole) ? read_json_file(whole.string()) : Json::object();
+  std::optional<ImageScaling> scaling;
+  if (stands(own)) {
+    scaling = scaling_of(read_json_file(own.string()), own.string(), vision);
+  } else if (const auto found = processor.find("image_processor");
+             found != processor.end() && found->is_object()) {
+    scaling = scaling_of(*found, whole.string(), vision);
+  }
+  require_features(processor, whole.string(), vision);
+  return scaling;
 }
 
 }  // namespace sftbench

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 
 namespace sftbench {
 namespace {
@@ -19,16 +20,31 @@ double bicubic(double x) {
   return 0.0;
 }
 
+double sinc(double x) {
+  return x == 0 ? 1.0 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi);
+}
+
+double lanczos(double x) {
+  return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+}
+
+// Pillow's, by a pixel's distance from a center.
+struct Filter {
+  double (*share)(double distance);
+  double support;
+};
+constexpr Filter kBicubic = {bicubic, 2.0}, kLanczos = {lanczos, 3.0};
+
 // Which pixels one of the result is made of, and their shares.
 struct Taps {
   int64_t first = 0;
   std::vector<int32_t> shares;
 };
 
-std::vector<Taps> taps_of(int64_t in, int64_t out) {
+std::vector<Taps> taps_of(int64_t in, int64_t out, const Filter& filter) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double filter_scale = std::max(scale, 1.0);
-  const double support = 2.0 * filter_scale;
+  const double support = filter.support * filter_scale;
   std::vector<Taps> all;
   for (int64_t i = 0; i < out; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
@@ -37,7 +53,8 @@ std::vector<Taps> taps_of(int64_t in, int64_t out) {
     std::vector<double> shares;
     double sum = 0;
     for (int64_t x = first; x < end; ++x) {
-      shares.push_back(bicubic((static_cast<double>(x) - center + 0.5) * (1.0 / filter_scale)));
+      shares.push_back(
+          filter.share((static_cast<double>(x) - center + 0.5) * (1.0 / filter_scale)));
       sum += shares.back();
     }
     Taps taps;
@@ -84,21 +101,21 @@ Image blank(const PixelSize& size) {
   return {size, std::vector<uint8_t>(static_cast<size_t>(size.height * size.width * kColors))};
 }
 
-Image with_width(const Image& image, int64_t width) {
+Image with_width(const Image& image, int64_t width, const Filter& filter) {
   if (width == image.size.width) return image;
   Image result = blank({image.size.height, width});
   const int64_t from = image.size.width * kColors, to = width * kColors;
   resample(image.rgb.data(), {image.size.height, kColors, from}, result.rgb.data(),
-           {image.size.height, kColors, to}, taps_of(image.size.width, width));
+           {image.size.height, kColors, to}, taps_of(image.size.width, width, filter));
   return result;
 }
 
-Image with_height(const Image& image, int64_t height) {
+Image with_height(const Image& image, int64_t height, const Filter& filter) {
   if (height == image.size.height) return image;
   Image result = blank({height, image.size.width});
   const int64_t row = image.size.width * kColors;
   resample(image.rgb.data(), {image.size.width, row, kColors}, result.rgb.data(),
-           {image.size.width, row, kColors}, taps_of(image.size.height, height));
+           {image.size.width, row, kColors}, taps_of(image.size.height, height, filter));
   return result;
 }
 
@@ -125,6 +142,14 @@ void append_tile(const Image& image, int64_t top, int64_t left, int64_t side,
   }
 }
 
+void append_parts(const Image& whole, const TileGrid& grid, int64_t side,
+                  std::vector<uint8_t>& tiles) {
+  for (int64_t row = 0; row < grid.rows; ++row) {
+    for (int64_t column = 0; column < grid.columns; ++column)
+      append_tile(whole, row * side, column * side, side, tiles);
+  }
+}
+
 }  // namespace
 
 ImageScaling default_scaling(const VisionConfig& config) {
@@ -132,20 +157,27 @@ ImageScaling default_scaling(const VisionConfig& config) {
   return {{0.48145466F, 0.4578275F, 0.40821073F}, {0.26862954F, 0.26130258F, 0.27577711F}};
 }
 
-Image resized(const Image& image, const PixelSize& size) {
-  return with_height(with_width(image, size.width), size.height);
+Image resized(const Image& image, const PixelSize& size, ImageFilter kind) {
+  const Filter& filter = kind == ImageFilter::kBicubic ? kBicubic : kLanczos;
+  const int64_t lower = image.size.height - size.height, narrower = image.size.width - size.width;
+  if (lower > 0 && lower > 2 * narrower)
+    return with_width(with_height(image, size.height, filter), size.width, filter);
+  return with_height(with_width(image, size.width, filter), size.height, filter);
 }
 
 std::vector<uint8_t> tiles_of(const Image& image, const VisionConfig& config) {
   const int64_t side = config.image_size;
   const TileGrid grid = tile_grid(config, image.size);
+  const ImageFilter filter = filter_of(config);
   std::vector<uint8_t> tiles;
   tiles.reserve(static_cast<size_t>(grid.tiles() * kColors * side * side));
-  append_tile(resized(image, {side, side}), 0, 0, side, tiles);
-  const Image whole = padded(resized(image, grid.scaled), grid.target);
-  for (int64_t row = 0; row < grid.rows; ++row) {
-    for (int64_t column = 0; column < grid.columns; ++column)
-      append_tile(whole, row * side, column * side, side, tiles);
+  if (config.connector == VisionConnector::kSquares) {
+    const Image whole = resized(resized(image, grid.scaled, filter), grid.target, filter);
+    append_parts(whole, grid, side, tiles);
+    append_tile(resized(whole, {side, side}, filter), 0, 0, side, tiles);
+  } else {
+    append_tile(resized(image, {side, side}, filter), 0, 0, side, tiles);
+    append_parts(padded(resized(image, grid.scaled, filter), grid.target), grid, side, tiles);
   }
   return tiles;
 }

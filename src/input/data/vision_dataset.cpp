@@ -17,6 +17,38 @@ namespace {
 
 // Rows whose texts are held at a time.
 constexpr size_t kRowsAtATime = 256;
+constexpr const char* kVideoPlaceholder = "<video>";
+
+int64_t occurrences(const std::string& text, const std::string& word) {
+  int64_t count = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + word.size()))
+    ++count;
+  return count;
+}
+
+std::string placeholders(int64_t count) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i) text += kImagePlaceholder;
+  return text;
+}
+
+// What stands for an image in a text: LlavaNextProcessor's, or Idefics3Processor's get_image_prompt_string().
+std::string image_text(const VisionConfig& vision, const PixelSize& image) {
+  if (vision.connector == VisionConnector::kNewlines)
+    return placeholders(image_positions(vision, image));
+  const std::string around = "<fake_token_around_image>";
+  const std::string features = placeholders(vision.tile_features());
+  const TileGrid grid = tile_grid(vision, image);
+  std::string text;
+  for (int64_t row = 1; row <= grid.rows; ++row) {
+    for (int64_t column = 1; column <= grid.columns; ++column) {
+      text += around + "<row_" + std::to_string(row) + "_col_" + std::to_string(column) + ">" +
+              features;
+    }
+    text += "\n";
+  }
+  return text + (grid.rows > 0 ? "\n" : "") + around + "<global-img>" + features + around;
+}
 
 }  // namespace
 
@@ -78,31 +110,45 @@ std::vector<VisionDataset::Row> VisionDataset::read_rows(const std::vector<int64
   return rows;
 }
 
-std::vector<int32_t> VisionDataset::expanded(const std::vector<int32_t>& ids,
-                                             const std::vector<Picture>& pictures) const {
-  std::vector<int32_t> result;
-  size_t picture = 0;
-  for (const int32_t id : ids) {
-    const int64_t times =
-        id == image_id_ ? image_positions(options_.vision, pictures[picture++].size) : 1;
-    result.insert(result.end(), static_cast<size_t>(times), id);
+std::string VisionDataset::text_of(const ChatEntry& chat) const {
+  for (const ChatMessage& message : chat.messages) {
+    for (const ChatPart& part : message.parts)
+      if (part.video) throw InputError("it has a video; images and texts are read");
   }
-  return result;
+  if (chat.messages.empty()) return chat.text;
+  if (!options_.chat_template) return render_chat(options_.form, chat.messages);
+  return render_chat(*options_.chat_template, chat.messages, tokenizer_.special_tokens());
+}
+
+// REQUIRES: a placeholder for each picture.
+std::string VisionDataset::expanded(const std::string& text,
+                                    const std::vector<Picture>& pictures) const {
+  std::string result;
+  size_t begin = 0;
+  for (const Picture& picture : pictures) {
+    const size_t at = text.find(kImagePlaceholder, begin);
+    result += text.substr(begin, at - begin) + image_text(options_.vision, picture.size);
+    begin = at + std::string_view(kImagePlaceholder).size();
+  }
+  return result + text.substr(begin);
 }
 
 void VisionDataset::encode_row(const Row& row, const Tokenizer& tokenizer, int64_t& tokens) {
   std::vector<Picture>& pictures = pictures_[static_cast<size_t>(row.index)];
   for (Picture& picture : pictures) picture.size = image_size(*picture.bytes);
-  const std::string text =
-      row.chat.messages.empty() ? row.chat.text : render_chat(options_.form, row.chat.messages);
-  std::vector<int32_t> ids = tokenizer.encode(text, true);
-  const auto places = std::count(ids.begin(), ids.end(), image_id_);
+  const std::string text = text_of(row.chat);
+  const int64_t places = occurrences(text, kImagePlaceholder);
   if (places != static_cast<int64_t>(pictures.size())) {
     throw InputError("its text has " + counted(places, "placeholder") + " " + kImagePlaceholder +
                      ", and it has " + counted(static_cast<int64_t>(pictures.size()), "image") +
                      "; expected one for each");
   }
-  ids = expanded(ids, pictures);
+  if (options_.vision.connector == VisionConnector::kSquares &&
+      text.find(kVideoPlaceholder) != std::string::npos) {
+    throw InputError(std::string("its text has a placeholder ") + kVideoPlaceholder +
+                     "; images and texts are read");
+  }
+  std::vector<int32_t> ids = tokenizer.encode(expanded(text, pictures), true);
   tokens = static_cast<int64_t>(ids.size());
   const auto limit = static_cast<size_t>(options_.model_max_length);
   if (ids.size() > limit) {

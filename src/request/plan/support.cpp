@@ -161,7 +161,7 @@ class Judge {
   std::string layer_family() const {
     return family().empty() ? std::string() : layer_family_of(facts()->hf_config);
   }
-  bool reads_images() const { return family() == "llava_next"; }
+  bool reads_images() const { return is_vision_family(family()); }
   // As RequestReader's.
   bool has_images() const {
     if (has("data_mixture")) return false;

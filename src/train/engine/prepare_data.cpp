@@ -35,7 +35,8 @@ ChatForm chat_form(const ModelSource& model) {
                                                        : ChatForm::kLlavaMistral;
 }
 
-ImageScaling image_scaling(const ModelSource& model, const VisionConfig& vision) {
+// Sets what the processor's file says of tiles.
+ImageScaling image_scaling(const ModelSource& model, VisionConfig& vision) {
   if (!model.tokenizer_directory.empty()) {
     if (const auto scaling = read_image_scaling(model.tokenizer_directory, vision)) return *scaling;
   }
@@ -49,7 +50,7 @@ void add_placeholder(Tokenizer& tokenizer, const ModelSource& model, const Visio
     tokenizer.add_special_token(kImagePlaceholder);
   } else if (*id != vision.image_token) {
     throw InputError(model.tokenizer_directory + ": the token " + kImagePlaceholder + " has id " +
-                     std::to_string(*id) + ", and image_token_index of config.json is " +
+                     std::to_string(*id) + ", and the placeholder's of config.json is " +
                      std::to_string(vision.image_token) + "; expected the same");
   }
 }
@@ -70,14 +71,26 @@ void require_vision_fits(const TrainingJob& job, const std::optional<VisionConfi
   }
 }
 
+VisionDatasetOptions dataset_options(const TrainingJob& job, const VisionConfig& vision) {
+  VisionDatasetOptions options = {job.data.model_max_length, vision};
+  if (vision.connector == VisionConnector::kSquares) {
+    options.chat_template =
+        std::make_shared<const jinja::Template>(smolvlm_template(job.model.tokenizer_directory));
+  } else {
+    options.form = chat_form(job.model);
+  }
+  return options;
+}
+
 TrainingData prepare_vision_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
                                  int64_t rank, WorkCount& work, Padding padding) {
-  const std::optional<VisionConfig> vision = vision_of(job.model);
+  std::optional<VisionConfig> vision = vision_of(job.model);
   require_vision_fits(job, vision, padding);
+  const ImageScaling scaling = image_scaling(job.model, *vision);
   const std::unique_ptr<ParquetLibrary> parquet = load_parquet_library();
   const auto dataset = std::make_shared<VisionDataset>(
       parquet->read_chats(job.data.path, job.data.text_field, job.data.image_field), tokenizer,
-      VisionDatasetOptions{job.data.model_max_length, *vision, chat_form(job.model)});
+      dataset_options(job, *vision));
   StepPlan plan = plan_steps(job, dataset->size());
   try {
     encode_entries(*dataset, units_to_encode(job, plan, rank), job.data,
@@ -85,13 +98,7 @@ TrainingData prepare_vision_data(const TrainingJob& job, const Tokenizer& tokeni
   } catch (const InputError& error) {
     throw RunError(ReasonCode::kData, error.what());
   }
-  return {dataset,
-          std::move(plan),
-          {},
-          padding,
-          pad_id_of(tokenizer),
-          dataset,
-          image_scaling(job.model, *vision)};
+  return {dataset, std::move(plan), {}, padding, pad_id_of(tokenizer), dataset, scaling};
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include "model/bloom.h"
 #include "model/gpt_bigcode.h"
 #include "model/llama.h"
-#include "model/llava_next.h"
 #include "model/router_balance.h"
+#include "model/vision_lm.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/families/family.h"
@@ -166,8 +166,8 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
       return std::make_unique<Bloom>(config, kernels, options);
     case ModelClass::kGptBigCode:
       return std::make_unique<GptBigCode>(config, kernels, options);
-    case ModelClass::kLlavaNext:
-      return std::make_unique<LlavaNext>(config, kernels, options);
+    case ModelClass::kVision:
+      return std::make_unique<VisionLm>(config, kernels, options);
     case ModelClass::kLlama:
       break;
   }

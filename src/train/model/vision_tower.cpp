@@ -15,13 +15,15 @@ LinearGroup linear(const char* name, int64_t in, int64_t out, torch::TensorOptio
   return make_dense_group(in, {{name, out}}, /*bias=*/true, options);
 }
 
-// Attention without a mask, softmax in float32. A tile has few positions: all scores are held.
+// Attention without a mask, softmax in float32 at least. A tile has few positions: all scores are held.
 torch::Tensor full_attention(const torch::Tensor& q_TPND, const torch::Tensor& k_TPND,
                              const torch::Tensor& v_TPND, double scale) {
   const torch::Tensor q = q_TPND.transpose(1, 2) * scale, k = k_TPND.transpose(1, 2);
   const torch::Tensor scores_TNPP = ops::batched_matmul(q, k.transpose(2, 3));
+  const bool is_double = scores_TNPP.scalar_type() == torch::kFloat64;
   const torch::Tensor shares =
-      torch::softmax(scores_TNPP, -1, torch::kFloat32).to(v_TPND.scalar_type());
+      torch::softmax(scores_TNPP, -1, is_double ? torch::kFloat64 : torch::kFloat32)
+          .to(v_TPND.scalar_type());
   return ops::batched_matmul(shares, v_TPND.transpose(1, 2)).transpose(1, 2);
 }
 
@@ -93,7 +95,8 @@ VisionTower::PoolingHead VisionTower::make_head(torch::TensorOptions options) co
 
 torch::Tensor VisionTower::embed(const torch::Tensor& pixels) const {
   const torch::Dtype dtype = compute_dtype_.value_or(patch_weight_.scalar_type());
-  const torch::Tensor patches = patches_of(pixels.to(dtype), config_.grid(), config_.patch_size);
+  const int64_t grid = pixels.size(2) / config_.patch_size;
+  const torch::Tensor patches = patches_of(pixels.to(dtype), grid, config_.patch_size);
   torch::Tensor x_TPD = ops::linear(patches, patch_weight_.flatten(1).to(dtype),
                                     patch_bias_.defined() ? patch_bias_.to(dtype) : patch_bias_)
                             .to(positions_.scalar_type());
@@ -101,7 +104,20 @@ torch::Tensor VisionTower::embed(const torch::Tensor& pixels) const {
     const torch::Tensor token = class_embedding_.expand({x_TPD.size(0), 1, -1});
     x_TPD = torch::cat({token, x_TPD}, 1);
   }
-  return x_TPD + positions_;
+  return x_TPD + (config_.any_resolution ? positions_.index_select(0, places(grid, x_TPD.device()))
+                                         : positions_);
+}
+
+// Of grid x grid patches each one's row of positions_: that of its fraction of a side among those that were learned. In
+// float32 and by these operators, as transformers has it: the last bit may put a fraction into the place before.
+torch::Tensor VisionTower::places(int64_t grid, const torch::Device& device) const {
+  const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
+  const double step = 1.0 / static_cast<double>(config_.grid());
+  const torch::Tensor boundaries = torch::arange(step, 1.0, step, options);
+  const torch::Tensor fractions =
+      (torch::arange(grid, options) * (1.0F / static_cast<float>(grid))).clamp_max(1.0 - 1e-6);
+  const torch::Tensor along = torch::bucketize(fractions, boundaries, false, /*right=*/true);
+  return (along.unsqueeze(1) * config_.grid() + along).flatten();
 }
 
 torch::Tensor VisionTower::attend(const Layer& layer, const torch::Tensor& x) const {
@@ -133,7 +149,8 @@ torch::Tensor VisionTower::features(
   std::vector<torch::Tensor> chosen;
   for (const int64_t layer : config_.feature_layers)
     chosen.push_back(states[static_cast<size_t>(layer)]);
-  const torch::Tensor side_by_side = chosen.size() == 1 ? chosen.front() : torch::cat(chosen, -1);
+  torch::Tensor side_by_side = chosen.size() == 1 ? chosen.front() : torch::cat(chosen, -1);
+  if (config_.final_norm) side_by_side = post_norm_.forward(side_by_side);
   return config_.clip ? side_by_side.slice(1, 1) : side_by_side;
 }
 
@@ -211,6 +228,7 @@ void VisionTower::append_head(const std::string& name, std::vector<NamedParamete
 
 void VisionTower::append_parameters(const std::string& name,
                                     std::vector<NamedParameter>& parameters) {
+  const size_t begin = parameters.size();
   append_embedding(name + ".embeddings", parameters);
   if (pre_norm_) pre_norm_->append_parameters(name + ".pre_layrnorm", parameters);
   for (size_t i = 0; i < layers_.size(); ++i) {
@@ -221,7 +239,8 @@ void VisionTower::append_parameters(const std::string& name,
   const size_t first = parameters.size();
   post_norm_.append_parameters(name + ".post_layernorm", parameters);
   if (head_) append_head(name + ".head", parameters);
-  mark_unused(parameters, first);
+  if (!config_.final_norm) mark_unused(parameters, first);
+  if (config_.plain_start) set_deviation(parameters, begin, config_.initializer_range);
 }
 
 }  // namespace sftbench

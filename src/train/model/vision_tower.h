@@ -1,5 +1,5 @@
 // The tower of a model that reads images: CLIP's (Radford et al. 2021) or SigLIP's (Zhai et al. 2023) transformer over the
-// patches of tiles (CLIPVisionModel, SiglipVisionModel). Layers that no feature comes from are not computed; their
+// patches of tiles (CLIPVisionModel, SiglipVisionModel, Idefics3VisionTransformer). Layers that no feature comes from are not computed; their
 // parameters are there all the same.
 #pragma once
 
@@ -23,8 +23,8 @@ class VisionTower {
  public:
   VisionTower(const VisionConfig& config, torch::TensorOptions options);
 
-  // pixels [T, C, side, side] -> features [T, patches, feature_width]: the states of the feature layers side by side, without
-  // the class token. to_stream gives the residual stream its dtype.
+  // pixels [T, C, side, side] -> features [T, patches, width]: the states of the feature layers side by side, without the
+  // class token. A side other than image_size takes any_resolution. to_stream gives the residual stream its dtype.
   torch::Tensor features(const torch::Tensor& pixels,
                          const std::function<torch::Tensor(const torch::Tensor&)>& to_stream) const;
 
@@ -47,6 +47,7 @@ class VisionTower {
   };
 
   torch::Tensor embed(const torch::Tensor& pixels) const;
+  torch::Tensor places(int64_t grid, const torch::Device& device) const;
   torch::Tensor attend(const Layer& layer, const torch::Tensor& x) const;
   torch::Tensor run_layer(const Layer& layer, const torch::Tensor& x) const;
   void append_embedding(const std::string& name, std::vector<NamedParameter>& parameters);

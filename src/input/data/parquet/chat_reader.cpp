@@ -145,8 +145,10 @@ class ArrowChatReader : public ParquetChats {
       return message;
     }
     for (const auto& part : items(*content)) {
-      const bool image = text_of(member(*part, "type")) == "image";
-      message.parts.push_back({image, image ? std::string() : text_of(member(*part, "text"))});
+      const std::string type = text_of(member(*part, "type"));
+      const bool image = type == "image";
+      message.parts.push_back(
+          {image, image ? std::string() : text_of(member(*part, "text")), type == "video"});
     }
     return message;
   }

@@ -1,0 +1,46 @@
+// The parts that families which read images share: their text model, their tower and their placeholder in config.json, and the
+// shapes of tower and projector.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "families/config_fields.h"
+#include "sftbench/families/model_config.h"
+#include "sftbench/families/model_shape.h"
+
+namespace sftbench {
+
+// The object under `key`, or `otherwise`, with a finding where it is something else.
+Json part_of(ConfigFields& fields, const std::string& key, const Json& otherwise);
+
+// text_config, a model of Llama's kin; tie_word_embeddings and dtype, which are matters of the whole model; and no
+// quantization.
+void read_text_model(ConfigFields& fields, ModelConfig& config);
+
+// An activation function of CLIP or SigLIP under `key`.
+VisionActivation read_vision_activation(ConfigFields& fields, const std::string& key,
+                                        const std::string& otherwise);
+
+// What a class of towers has where vision_config says nothing.
+struct TowerDefaults {
+  int64_t hidden_size = 768;
+  int64_t heads = 12;
+  int64_t patch_size = 16;
+  const char* activation = "gelu_pytorch_tanh";
+  double norm_eps = 1e-6;
+};
+void read_tower(ConfigFields& fields, const TowerDefaults& defaults, VisionConfig& vision);
+
+// The placeholder under `key`. REQUIRES: vocab_size is read.
+void read_image_token(ConfigFields& fields, const ModelConfig& config, const std::string& key,
+                      int64_t of_class, VisionConfig& vision);
+
+// A whole number above 0; 0 for anything else.
+int64_t whole_number(const Json& value);
+
+// That of the text model, and behind its embedding the tower and the projector.
+ModelShape vision_language_shape(const ModelConfig& config);
+
+}  // namespace sftbench
