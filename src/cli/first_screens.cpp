@@ -291,8 +291,8 @@ struct Heading {
 // What no heading has stays among "Options".
 const Heading kHeadings[] = {
     {"What is trained",
-     {"--model", "--experiment", "--set", "--entity", "--arguments", "--deepspeed", "--config",
-      "--ado-ids", "--weights", "--padding", "--job", "--fetch"}},
+     {"--model", "--experiment", "--method", "--set", "--entity", "--arguments", "--deepspeed",
+      "--config", "--ado-ids", "--weights", "--padding", "--job", "--fetch"}},
     {"How it is trained",
      {"--ranks", "--threads", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
       "--communication-timeout", "--largest-batch-first", "--stop-at-precision", "--backend",

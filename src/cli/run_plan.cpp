@@ -171,6 +171,7 @@ void refuse_beside_job(const CLI::App& command) {
   std::vector<const char*> options = {"SPACE",
                                       "--set",
                                       "--experiment",
+                                      "--method",
                                       "--entity",
                                       "--model",
                                       "--arguments",

@@ -76,12 +76,17 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "property=value; replaces a domain or a parameterization")
       ->type_name("PROPERTY=VALUE")
       ->allow_extra_args(false);
+  CLI::Option* experiment =
+      command.add_option("--experiment", selection.experiment,
+                         "experiment to measure with: its name, or the beginning of it; with "
+                         "--set, no SPACE is needed");
+  experiment->type_name("ID");
   command
-      .add_option("--experiment,--method", selection.experiment,
-                  "experiment to measure with: its name, the beginning of it, or full, lora, "
-                  "qlora, gptq-lora or pt, and lora-8bit for predict; with --set, no SPACE is "
-                  "needed")
-      ->type_name("ID");
+      .add_option("--method", selection.experiment,
+                  "the experiment that tunes so; lora-8bit for predict")
+      ->each([&selection](const std::string&) { selection.experiment_option = "--method"; })
+      ->excludes(experiment)
+      ->type_name("full|lora|qlora|lora-8bit|gptq-lora|pt");
   command
       .add_option("--model", selection.model,
                   "train this model: a folder with config.json, safetensors and tokenizer.json, or "
@@ -168,6 +173,7 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& opti
     }
     if (name.starts_with(given)) fitting.push_back(name);
   }
+  if (fitting.empty() && option.ends_with("method")) (void)experiment_of_method(given);
   // Of the long names, a misspelled short one is far.
   if (const std::string nearest = nearest_spelling(given, methods);
       fitting.empty() && !nearest.empty()) {
@@ -235,9 +241,11 @@ static Selection with_method(Selection selection) {
   const std::string head = "method=";
   for (const std::string& assignment : selection.assignments) {
     if (!assignment.starts_with(head)) continue;
-    if (!selection.experiment.empty())
-      fail("--set method", "is given beside --experiment", "one of them");
+    if (const std::string& other = selection.experiment_option; !selection.experiment.empty())
+      fail("--set method", other == "--set method" ? "given twice" : "is given beside " + other,
+           "one of them");
     selection.experiment = assignment.substr(head.size());
+    selection.experiment_option = "--set method";
   }
   std::erase_if(selection.assignments,
                 [&head](const std::string& assignment) { return assignment.starts_with(head); });
@@ -265,12 +273,13 @@ LoadedSpace load_space(const Selection& given) {
     own.experiment = kQloraExperiment;
     if (!method->trains) loaded.stack = method->stack;
   }
-  const std::string experiment = full_experiment_name(catalog, "--experiment", own.experiment);
+  const std::string experiment =
+      full_experiment_name(catalog, selection.experiment_option, own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
   const std::string ids = choose("--ado-ids", selection.ado_ids, {}, "1.8", {"1.7", "1.8"});
-  SpaceOptions options{selection.assignments, std::move(own.values), experiment,
-                       configured.model_names(), *ado_ids_named(ids)};
+  SpaceOptions options{selection.assignments,       std::move(own.values),    experiment,
+                       selection.experiment_option, configured.model_names(), *ado_ids_named(ids)};
   if (!own.model.name.empty()) options.extra_models.push_back(own.model.name);
   if (!selection.space_path.empty()) {
     loaded.space = read_space_file(selection.space_path, catalog, options);

@@ -23,24 +23,25 @@ struct Selection {
   std::vector<std::string> arguments_paths;  // --arguments
   std::string deepspeed_path;                // --deepspeed
   std::vector<std::string> assignments;      // --set property=value
-  std::string experiment;                    // --experiment
-  std::string entity;                        // --entity: index (0-based) or id
-  std::string config_path;                   // --config
-  bool fetch = false;                        // --fetch
-  bool predicts = false;                     // nothing is trained
-  bool measures = false;                     // only then is anything fetched
-  bool shows_progress = false;               // of what is fetched
-  std::string ado_ids;                       // --ado-ids: empty when not given
-  std::string weights;                       // --weights: empty when not given
-  std::string padding;                       // --padding: empty when not given
-  bool worst_batch_first = false;            // --largest-batch-first
-  double stop_when_known = 0;                // --stop-at-precision, percent
-  int64_t ranks = 1;                         // --ranks
-  int64_t threads = 0;                       // --threads
-  std::string gradient_sync;                 // --gradient-sync: empty when not given
-  std::string reduce_dtype;                  // --reduce-dtype: empty when not given
-  bool distribute_one_rank = false;          // --distribute-one-rank
-  double communication_timeout_s = 600;      // --communication-timeout
+  std::string experiment;                    // --experiment or --method
+  std::string experiment_option = "--experiment";
+  std::string entity;                    // --entity: index (0-based) or id
+  std::string config_path;               // --config
+  bool fetch = false;                    // --fetch
+  bool predicts = false;                 // nothing is trained
+  bool measures = false;                 // only then is anything fetched
+  bool shows_progress = false;           // of what is fetched
+  std::string ado_ids;                   // --ado-ids: empty when not given
+  std::string weights;                   // --weights: empty when not given
+  std::string padding;                   // --padding: empty when not given
+  bool worst_batch_first = false;        // --largest-batch-first
+  double stop_when_known = 0;            // --stop-at-precision, percent
+  int64_t ranks = 1;                     // --ranks
+  int64_t threads = 0;                   // --threads
+  std::string gradient_sync;             // --gradient-sync: empty when not given
+  std::string reduce_dtype;              // --reduce-dtype: empty when not given
+  bool distribute_one_rank = false;      // --distribute-one-rank
+  double communication_timeout_s = 600;  // --communication-timeout
 };
 
 // SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
@@ -67,7 +68,7 @@ std::string run_command(const Selection& selection);
 LoadedSpace load_space(const Selection& given);
 
 // finetune_lora_benchmark-v1.0.0 for "lora", "finetune_lora", or another beginning of it alone. `given` itself
-// where none begins so. InputError naming `option` where several do.
+// where none begins so, unless `option` is of a method. InputError naming `option` where several do.
 std::string full_experiment_name(const Catalog& catalog, const std::string& option,
                                  const std::string& given);
 

@@ -12,6 +12,7 @@ namespace sftbench {
 namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string kTwelve = SFTBENCH_SOURCE_DIR "/experiments/spaces/cpu_smoke.yaml";
 const std::string kTwoExperiments = SFTBENCH_SOURCE_DIR "/experiments/spaces/gpu_batch_sizes.yaml";
@@ -93,6 +94,22 @@ TEST(SelectionTest, SeveralExperimentsNeedAChoiceThatIsShown) {
                 "OR_10_STEPS-gradient_accumulation_steps.1\n"));
   EXPECT_THAT(chosen({kTwoExperiments, "--entity", "0", "--experiment", id}),
               HasSubstr("batch_size.8-"));
+}
+
+TEST(SelectionTest, AMistakeOfAMethodIsToldInItsWords) {
+  const std::string methods = "'; expected lora-8bit or full or ";
+  EXPECT_THAT(chosen({"--method", "lroa"}), StartsWith("--method: unknown method 'lroa" + methods));
+  EXPECT_THAT(chosen({"--method", "lroa"}), HasSubstr("'lora'"));
+  EXPECT_THAT(chosen({"--method", "reinforce"}),
+              StartsWith("--method: unknown method 'reinforce" + methods));
+  EXPECT_THAT(chosen({kTwelve, "--method", "lora"}),
+              StartsWith("--method: 'finetune_lora_benchmark-v1.0.0' is not in this space"));
+  EXPECT_THROW(chosen({"--method", "lora", "--experiment", "lora"}), CLI::ExcludesError);
+  EXPECT_THAT(chosen({"--experiment", "lroa"}), StartsWith("--experiment: unknown experiment"));
+  EXPECT_THAT(chosen({"--method", "full", "--set", "method=lora"}),
+              StartsWith("--set method: is given beside --method"));
+  EXPECT_THAT(chosen({"--set", "method=full", "--set", "method=lora"}),
+              StartsWith("--set method: given twice"));
 }
 
 TEST(SelectionTest, ASpaceIsNeeded) {

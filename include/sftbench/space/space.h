@@ -76,10 +76,11 @@ struct GivenValue {
 struct SpaceOptions {
   std::vector<std::string>
       assignments;  // --set: "property=value"; replaces a dimension or a parameterization
-  std::vector<GivenValue> given;          // the same from elsewhere
-  std::string experiment;                 // --experiment: keeps this one (identifier or full id)
-  std::vector<std::string> extra_models;  // names that the actuator's model_map adds
-  AdoIds ids = AdoIds::k18;               // --ado-ids: the generation of ado's ids to write
+  std::vector<GivenValue> given;  // the same from elsewhere
+  std::string experiment;         // --experiment: keeps this one (identifier or full id)
+  std::string experiment_option = "--experiment";  // that gives it, for messages
+  std::vector<std::string> extra_models;           // names that the actuator's model_map adds
+  AdoIds ids = AdoIds::k18;  // --ado-ids: the generation of ado's ids to write
 };
 
 // InputError with all that is wrong with the file and the options.

@@ -41,7 +41,7 @@ class SpaceReader {
 
   Space read_assignments_only() {
     ExperimentReference reference{nullptr, {}, options_.ids};
-    reference.experiment = names_.experiment(options_.experiment, {}, "--experiment");
+    reference.experiment = names_.experiment(options_.experiment, {}, options_.experiment_option);
     if (reference.experiment != nullptr) space_.experiments.push_back(reference);
     return finish();
   }
@@ -290,7 +290,7 @@ class SpaceReader {
     }
     if (kept.empty()) {
       assignments_.diagnostics().error(
-          0, "--experiment", "'" + options_.experiment + "' is not in this space",
+          0, options_.experiment_option, "'" + options_.experiment + "' is not in this space",
           "one of " + join(names), nearest_spelling(options_.experiment, names));
       return;
     }

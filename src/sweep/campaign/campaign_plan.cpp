@@ -87,7 +87,8 @@ std::vector<std::string> words_of(const CampaignPlan& plan, const std::string& f
 
 // What stands in the place of a choice of one cell.
 bool chooses_cells(const WorkerOption& option) {
-  return option.name == "--experiment" || option.name == "--entity" || option.name == "--operation";
+  return option.name == "--experiment" || option.name == "--method" || option.name == "--entity" ||
+         option.name == "--operation";
 }
 
 void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
