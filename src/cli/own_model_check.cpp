@@ -35,6 +35,7 @@ namespace fs = std::filesystem;
   throw InputError({{{}, 0, std::move(key), error.what() + evidence, {}, {}}});
 }
 
+constexpr std::string_view kSet = "--set ";
 constexpr std::string_view kOfWord =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 
@@ -61,14 +62,19 @@ std::string with_options(std::string text) {
   return text;
 }
 
-// What options and files say, and where. What --set says is an entity's, which has a verdict.
+// What options and files say, and --set beside them, and where.
 class GivenNames {
  public:
-  GivenNames(const LoadedSpace& loaded, const Selection& selection) {
+  GivenNames(const LoadedSpace& loaded, const Selection& selection)
+      : says_ranks_(selection.ranks != Selection().ranks) {
     for (const GivenOption& given : selection.arguments)
       names_.emplace_back(given.option->property, given.option->option);
     for (const GivenValue& value : loaded.file.values)
       names_.emplace_back(value.property, value.source);
+    for (const std::string& text : selection.assignments) {
+      const std::string property = text.substr(0, text.find('='));
+      names_.emplace_back(property, std::string(kSet) + property);
+    }
   }
 
   // Of the property; empty: nobody gave it.
@@ -85,7 +91,7 @@ class GivenNames {
       return options.empty() ? source("lr_scheduler_type") : options;
     }
     if (refusal.starts_with("the tokenizer ")) return source("tokenizer_name_or_path");
-    if (find_word(refusal, "--ranks") != refusal.npos) return "--ranks";
+    if (says_ranks_ && find_word(refusal, "--ranks") != refusal.npos) return "--ranks";
     size_t first = refusal.npos;
     std::string found;
     for (const auto& [property, place] : names_) {
@@ -111,6 +117,7 @@ class GivenNames {
   }
 
  private:
+  const bool says_ranks_;
   std::vector<std::pair<std::string, std::string>> names_;  // property, where it is given
 };
 
@@ -135,9 +142,9 @@ void refuse_if_own(const RunError& error, const LoadedSpace& loaded, const Given
     const bool varies = dimension.size() > 1;
     if (varies && find_word(text, dimension.property().identifier) != text.npos) return;
   }
-  std::string message =
-      source.starts_with("--") ? with_options(error.what()) : std::string(error.what());
-  const std::string word = source + " ";
+  const bool of_set = source.starts_with(kSet), of_option = source.starts_with("--") && !of_set;
+  std::string message = of_option ? with_options(error.what()) : std::string(error.what());
+  const std::string word = (of_set ? source.substr(kSet.size()) : source) + " ";
   if (message.starts_with(word) && !message.starts_with(word + "and "))
     message.erase(0, word.size());
   refuse(source, RunError(error.code(), message, error.evidence()));

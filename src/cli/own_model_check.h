@@ -12,11 +12,10 @@ namespace sftbench {
 // cases:
 //  - The folder of --model lacks a file of a model, or cannot be read. So with --tokenizer.
 //  - The data need a chat template, and the tokenizer has none.
-//  - An option of training contradicts another one, or the model: --lora-targets, --lora-r,
-//    --eval-split.
+//  - An option of training, or --set beside such an option or --model, contradicts another one, or the model.
 //  - The first entry of a set, or of what is evaluated, cannot be trained on.
-// With a space's file nothing is checked here, because each cell has its own verdict. Of what --set
-// says, the first entry is.
+// With a space's file nothing is checked here, because each cell has its own verdict. Of what --set alone says,
+// the first entry is.
 void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
                          const ResolveOptions& options);
 
