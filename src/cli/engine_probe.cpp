@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ EngineProbe ask_engine(const std::string& device, EngineQuestion question, doubl
   const pid_t child = ::fork();
   if (child < 0) return {Json::object(), "no child process"};
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[0]);
     answer(device, question, ends[1]);
   }

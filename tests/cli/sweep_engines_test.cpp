@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "cli/program.h"
 
@@ -100,6 +103,28 @@ TEST_F(SweepEnginesTest, EndsWithTheBestCellWhereItWaitsForItsWorkers) {
                                       "number_nodes=1", "--set", "batch_size=[2,16,32]"});
   EXPECT_EQ(script.status, 0) << script.err;
   EXPECT_THAT(script.err, Not(HasSubstr("best of"))) << "nothing was measured yet";
+}
+
+// Whoever kills the command, as a batch system does, wants its cores back.
+TEST_F(SweepEnginesTest, WorkersOfThisMachineEndWithTheCommandThatIsKilled) {
+  Program program({"sweep", "space.yaml", "--backend", "simulate", "--on", "local", "--set",
+                   "number_gpus=0", "--set", "number_nodes=1", "--simulate", "sleep_s=600"},
+                  {}, folder_);
+  program.start();
+  const fs::path log = folder_ / "results/workers/1.log";
+  const auto says = [&log](const std::string& text) {
+    for (int i = 0; i < 300; ++i) {
+      std::ifstream file(log);
+      const std::string told{std::istreambuf_iterator<char>(file), {}};
+      if (told.find(text) != told.npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return false;
+  };
+  ASSERT_TRUE(says("start "));
+  ::kill(program.pid(), SIGKILL);
+  EXPECT_EQ(program.finish().status, -SIGKILL);
+  EXPECT_TRUE(says("interrupted"));
 }
 
 // A manifest is one file: what the command line names and workers read goes along.

@@ -21,6 +21,7 @@
 #include "sftbench/campaign/engines.h"
 #include "sftbench/launch/child_process.h"
 #include "sftbench/launch/cores.h"
+#include "sftbench/launch/node_launch.h"
 #include "sftbench/measure/nvml.h"
 
 namespace sftbench {
@@ -75,6 +76,9 @@ class LocalEngine : public CampaignEngine {
     const std::vector<std::string> words = worker_words(plan, {});
     program_ = words.front();
     arguments_.assign(words.begin() + 1, words.end());
+    // This program ends when the one that waits for it is killed. Of another nothing is known.
+    if (program_ == default_program())
+      arguments_.insert(arguments_.begin(), {kTetherCommand, program_});
     environment_.assign(plan.environment.begin(), plan.environment.end());
     hide_secrets(arguments_, environment_);
     const fs::path folder = fs::path(plan.output) / "workers";
