@@ -82,9 +82,29 @@ TEST(FrontierTest, NoiseMovesTheEdgeByOneAtMost) {
 TEST(FrontierTest, SaysOnceThatALengthIsBeyondTheModelsPositions) {
   const std::filesystem::path folder = fresh_folder("positions");
   const auto said = [&folder](const char* to) {
-    const ProgramResult result = frontier(
-        folder, {"--set", "model_name=smollm2-135m", "--set", "gpu_model=NVIDIA-A100-SXM4-80GB",
-                 "--over", "model_max_length", "--step", "4096", "--to", to});
+    const ProgramResult result = run_program({"frontier",
+                                              "--method",
+                                              "lora",
+                                              "--set",
+                                              "model_name=smollm2-135m",
+                                              "--set",
+                                              "number_gpus=1",
+                                              "--set",
+                                              "gpu_model=NVIDIA-A100-SXM4-80GB",
+                                              "--set",
+                                              "batch_size=1",
+                                              "--over",
+                                              "model_max_length",
+                                              "--step",
+                                              "4096",
+                                              "--to",
+                                              to,
+                                              "--weights",
+                                              "random",
+                                              "--backend",
+                                              "simulate",
+                                              "-o",
+                                              (folder / "results").string()});
     EXPECT_EQ(result.status, 0) << result.err;
     return result.err;
   };

@@ -19,6 +19,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/results/key_lock.h"
+#include "sftbench/results/measurement.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -138,10 +139,11 @@ TEST_F(SweepTest, WhatIsCalledSeparableDiffersInWhatIsPrinted) {
   ASSERT_EQ(sweep({"--repeats", "3"}).status, 0);
   std::map<int64_t, double> rates = {{2, 183.1}, {32, 183.0}};
   for (const fs::path& file : files(".json")) {
-    Json result = parse_json(read_file(file), file.string());
-    double& rate = rates.at(result["inputs"]["batch_size"].get<int64_t>());
-    result["measured"]["dataset_tokens_per_second"] = rate += 0.01;
-    write_file_atomic(file, result.dump());
+    Measurement result =
+        measurement_from_json(parse_json(read_file(file), file.string()), file.string());
+    double& rate = rates.at(result.inputs["batch_size"].get<int64_t>());
+    result.measured["dataset_tokens_per_second"] = rate += 0.01;
+    write_file_atomic(file, to_json(result).dump());
   }
   const std::string told = sweep({"--repeats", "3"}).err;
   EXPECT_THAT(told, HasSubstr("batch_size=2 with 183.12 dataset tokens/s per device (measured 3 "
