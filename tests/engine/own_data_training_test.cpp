@@ -69,6 +69,23 @@ class OwnDataJob {
   Json golden_ = read_json_file(folder_ + "golden.json");
 };
 
+class OwnVocabularyTest : public OwnDataJob, public testing::Test {};
+
+// The tokenizer that ships has 8192 tokens, and gets two special ones.
+TEST_F(OwnVocabularyTest, GrowsToAnothersTokensAndSaysSo) {
+  TrainingJob job = job_of_form("all");
+  const auto told = [&job] {
+    for (const std::string& warning : train(job, 1).begin.warnings)
+      if (warning.starts_with("the embedding grows")) return warning;
+    return std::string();
+  };
+  EXPECT_EQ(told(), "");
+  job.model.tokenizer_directory.clear();
+  EXPECT_EQ(told(),
+            "the embedding grows from the model's 384 rows (vocab_size) to the 8194 tokens of the "
+            "tokenizer");
+}
+
 class OwnDataTraining : public OwnDataJob, public testing::TestWithParam<const char*> {
  protected:
   TrainingJob job() const { return job_of_form(GetParam()); }
