@@ -7,6 +7,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/data/entry_form.h"
+#include "sftbench/data/entry_template.h"
 
 namespace sftbench {
 namespace {
@@ -103,7 +104,15 @@ TextDatasetOptions options_of(const DatasetForms& forms, const Entries& file) {
   Diagnostic problem;
   FoundForm form;
   if (says_nothing && file.read_object(0, first, problem)) {
-    if (!find_entry_form(first, form, problem)) {
+    bool found = find_entry_form(first, form, problem);
+    if (found && form.property.empty() && !first.contains(options.text_field)) {
+      found = text_of_field(first, options.text_field, form.sentence, problem);
+      const std::string option = forms.text_field->get_name();
+      problem.expected = option + " NAME";
+      if (option == "--text-field")
+        problem.expected += ", --template TEXT, or --input-column and --output-column NAME";
+    }
+    if (!found) {
       problem.file = file.path(0);
       problem.line = file.line_number(0);
       throw InputError({problem});

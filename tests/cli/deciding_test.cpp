@@ -415,6 +415,9 @@ TEST_F(DecidingTest, EveryFormOfDataIsCounted) {
             2);
   EXPECT_THAT(output_of(asked({"--data", file_of_texts, "--text-field", "txt"})),
               AllOf(HasSubstr("txt: no such field; found text"), HasSubstr("39 more lines")));
+  EXPECT_THAT(
+      output_of(asked({"--data", file("qa.csv", "q,a\none,two\n")})),
+      HasSubstr("output: no such field; found q, a; expected --text-field NAME, --template"));
   EXPECT_THAT(output_of(asked({"--tokens", "1M", "--entries", "5"})),
               HasSubstr("--tokens: given beside --entries; expected one of them"));
   EXPECT_THAT(output_of(asked({"--tokens", "1.5x"})),

@@ -183,7 +183,7 @@ TEST_F(ResolveTest, FastMoeDividesExpertsAmongRanks) {
   EXPECT_EQ(resolved(with({"fast_moe=1"})).job.parallel.expert_ranks, 1);
   EXPECT_EQ(failure(with({"fast_moe=2"})),
             "UNSUPPORTED: fast_moe 2 divides the experts among ranks, and 1 of them cannot be "
-            "divided evenly into groups of 2; --ranks 2, or fast_moe 0, works");
+            "divided evenly into groups of 2; number_gpus or --ranks 2, or fast_moe 0, works");
   options_.cpu_ranks = 4;
   EXPECT_EQ(resolved(with({"fast_moe=0"})).job.parallel.expert_ranks, 1);
   EXPECT_EQ(resolved(with({"fast_moe=2"})).job.parallel.expert_ranks, 2);
@@ -193,9 +193,10 @@ TEST_F(ResolveTest, FastMoeDividesExpertsAmongRanks) {
 
 TEST_F(ResolveTest, ContextParallelDividesRowsAmongRanks) {
   EXPECT_EQ(resolved({}).job.parallel.context_ranks, 1);
-  EXPECT_EQ(failure({"context_parallel=2"}),
-            "UNSUPPORTED: context_parallel 2 divides rows among ranks, and 1 of them cannot be "
-            "divided evenly into groups of 2; --ranks 2, or context_parallel 1, works");
+  EXPECT_EQ(
+      failure({"context_parallel=2"}),
+      "UNSUPPORTED: context_parallel 2 divides rows among ranks, and 1 of them cannot be "
+      "divided evenly into groups of 2; number_gpus or --ranks 2, or context_parallel 1, works");
   options_.cpu_ranks = 4;
   // Two groups read three entries each.
   const TrainingJob job =
@@ -831,7 +832,6 @@ TEST_F(ResolveTest, WhatAFormOfDataIgnoresIsNoted) {
       << "it seeks the response";
 }
 
-TEST_F(ResolveTest, OffloadIsForGpus) {
 TEST_F(ResolveTest, ThatTheTokenizerShipsIsNotedOfOwnTexts) {
   const std::string data = "training_data_path=" + file("own.jsonl", "{\"output\": \"a\"}\n");
   const std::string note =
@@ -862,6 +862,7 @@ TEST_F(ResolveTest, APredictionNeedsNoChatTemplate) {
   EXPECT_THAT(failure(misspelled), HasSubstr("is neither a file nor a template"));
 }
 
+TEST_F(ResolveTest, OffloadIsForGpus) {
   const std::vector<std::string> gpu = {"number_gpus=1", "gpu_model=L40S"};
   const auto on_gpu = [&](std::vector<std::string> more) {
     more.insert(more.begin(), gpu.begin(), gpu.end());

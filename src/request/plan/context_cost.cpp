@@ -69,8 +69,8 @@ std::string divided_rows_refusal(int64_t ranks, int64_t context_ranks) {
   if (ranks % context_ranks == 0) return {};
   const std::string of = std::to_string(context_ranks);
   return "context_parallel " + of + " divides rows among ranks, and " + std::to_string(ranks) +
-         " of them cannot be divided evenly into groups of " + of + "; --ranks " + of +
-         ", or context_parallel 1, works";
+         " of them cannot be divided evenly into groups of " + of + "; number_gpus or --ranks " +
+         of + ", or context_parallel 1, works";
 }
 
 int64_t own_length(int64_t row_length, const TrainingJob& job) {

@@ -255,7 +255,7 @@ class Judge {
     if (rank_count() % expert_ranks != 0) {
       refuse(fast_moe + " divides the experts among ranks, and " + std::to_string(rank_count()) +
              " of them cannot be divided evenly into groups of " + std::to_string(expert_ranks) +
-             "; --ranks " + std::to_string(expert_ranks) + ", or fast_moe 0, works");
+             "; number_gpus or --ranks " + std::to_string(expert_ranks) + ", or fast_moe 0, works");
     }
   }
 
