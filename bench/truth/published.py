@@ -41,7 +41,7 @@ def refusal(row, gpus, models):
               ("method", row["method"] not in EXPERIMENT, row["method"]),
               ("strategy", row["strategy"] not in STRATEGY, row["strategy"] or "unknown"),
               ("batch", not row["batch"] or not row["accumulation"], "?"), ("GPUs", int(row["gpus"]) > 32, row["gpus"]),
-              ("optimizer", re.search("[48] ?bit|in backward|unknown", row["optimizer"]), row["optimizer"]))
+              ("optimizer", re.search("[48] bit|in backward|unknown", row["optimizer"]), row["optimizer"]))
     return next(((what, value) for what, wrong, value in checks if wrong), None)
 
 
@@ -59,6 +59,8 @@ def ask(command, row, length):
         "torch_dtype": "float16" if method == "gptq-lora" else "float32" if mixed else dtype,
         "gradient_checkpointing": row["checkpointing"].replace("unknown", "false"),
         "fast_kernels": f"[{fused},{fused},{fused}]", "flash_attn": str(row["attention"] != "eager").lower()}
+    if "8bit" in row["optimizer"]:
+        properties["optim"] = row["optimizer"]
     if fp8:
         properties |= {"accelerate_config_mixed_precision": "fp8", "bf16": "false"}
     words = [word for key, value in properties.items() if value != "" for word in ("--set", f"{key}={value}")]
@@ -120,9 +122,10 @@ def main():
     if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
     sftbench, stack = (*(word for word in sys.argv[1:] if word != "--rows"), "")[:2]
-    gpus, models = ({each[key] for each in json.loads(run(sftbench, f"{key}s", "--format", "json").stdout)}
+    gpus, listed = ({each[key]: each for each in json.loads(run(sftbench, f"{key}s", "--format", "json").stdout)}
                     for key in ("gpu", "model"))
-    models |= {path.name for path in HERE.glob("models/*")}
+    ids = {each["weights"].lower(): name for name, each in listed.items() if each["weights"]}
+    models = set(listed) | {path.name for path in HERE.glob("models/*")}
     found, reasons, verdicts = [], collections.Counter(), collections.Counter()
     rows = list(csv.DictReader(open(HERE / "published.csv")))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
@@ -130,7 +133,10 @@ def main():
         command = [sftbench, "predict", "--format", "json", "--config", config.name]
         for row in rows:
             row["asked"] = stack
-            row["twin"] = re.sub(".*/|-chat$|-instruct$", "", row["model"].lower())  # of the same shapes
+            row["twin"] = re.sub(".*/|(-bnb-4bit|-unsloth-bnb-4bit)$", "", row["model"].lower())
+            row["twin"] = re.sub("(-chat|-instruct|-it)$", "", row["twin"])  # of the same shapes
+            row["twin"] = next((ids[f"{org}/{row['twin']}"] for org in ("google", "qwen", "meta-llama", "microsoft")
+                                if f"{org}/{row['twin']}" in ids), row["twin"])
             try:
                 reason = refusal(row, gpus, models)
                 asked = functools.cache(lambda length: ask(command, row, length))
