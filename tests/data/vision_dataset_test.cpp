@@ -434,6 +434,18 @@ TEST_F(ProcessorFiles, CountTheFeaturesOfATile) {
   EXPECT_THAT(error_for(squares()), HasSubstr("image_seq_len: found 169; expected 81"));
 }
 
+TEST_F(ProcessorFiles, HaveTheirTemplateBeforeTheTokenizers) {
+  const std::vector<ChatMessage> chat = {{"user", {{true, ""}, {false, "What?"}}}};
+  const auto rendered = [&] { return render_chat(smolvlm_template(folder_), chat, {}); };
+  EXPECT_EQ(rendered(), "<|im_start|>User:<image>What?<end_of_utterance>\n");
+  write("tokenizer_config.json", {{"chat_template", "of the tokenizer"}});
+  EXPECT_EQ(rendered(), "of the tokenizer");
+  write("chat_template.json", {{"chat_template", "{{ messages[0]['content'][1]['text'] }}"}});
+  EXPECT_EQ(rendered(), "What?");
+  std::ofstream(folder_ / "chat_template.jinja") << "{{ messages[0]['content'] | length }}";
+  EXPECT_EQ(rendered(), "2");
+}
+
 // --- SmolVLM -------------------------------------------------------------------------------------
 
 TEST(SmolVlmTest, RefusesVideosByName) {

@@ -28,8 +28,8 @@ std::optional<ChatForm> chat_form_of(const std::filesystem::path& directory);
 // InputError for a role that the form has no place for.
 std::string render_chat(ChatForm form, const std::vector<ChatMessage>& messages);
 
-// The template of a folder's files, or that of SmolVLM where it has none. InputError: it cannot be parsed, or none of several
-// is named default.
+// The template of a folder's files, or that of SmolVLM where it has none, and where `directory` is empty. InputError: it cannot
+// be parsed.
 jinja::Template smolvlm_template(const std::filesystem::path& directory);
 
 // InputError as the template raises it.

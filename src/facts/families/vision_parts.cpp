@@ -117,9 +117,9 @@ void read_image_token(ConfigFields& fields, const ModelConfig& config, const std
   vision.image_token = found == nullptr ? of_class : whole_number(*found);
   const bool zero = found != nullptr && *found == 0;
   if ((vision.image_token > 0 || zero) && vision.image_token < config.vocab_size) return;
-  fields.add(key,
-             "found " + (found == nullptr ? std::to_string(of_class) + " by default" : shown(*found)),
-             "a row of the embedding (vocab_size is " + std::to_string(config.vocab_size) + ")");
+  fields.add(
+      key, "found " + (found == nullptr ? std::to_string(of_class) + " by default" : shown(*found)),
+      "a row of the embedding (vocab_size is " + std::to_string(config.vocab_size) + ")");
 }
 
 int64_t whole_number(const Json& value) {

@@ -6,7 +6,6 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
-#include "sftbench/jinja/chat_template.h"
 
 namespace sftbench {
 namespace {
@@ -33,6 +32,18 @@ std::string template_in(const fs::path& path) {
   const Json json = read_json_file(path.string());
   const auto found = json.find("chat_template");
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// A processor's, which goes before the tokenizer's.
+std::string template_of(const fs::path& directory) {
+  std::string text;
+  if (is_there(directory / "chat_template.jinja"))
+    text = read_file(directory / "chat_template.jinja");
+  for (const char* name :
+       {"chat_template.json", "processor_config.json", "tokenizer_config.json"}) {
+    if (text.empty()) text = template_in(directory / name);
+  }
+  return text;
 }
 
 // Images first, as both templates have them.
@@ -98,13 +109,7 @@ std::string llava_mistral(const std::vector<ChatMessage>& messages) {
 }  // namespace
 
 std::optional<ChatForm> chat_form_of(const fs::path& directory) {
-  std::string text;
-  if (is_there(directory / "chat_template.jinja"))
-    text = read_file(directory / "chat_template.jinja");
-  for (const char* name :
-       {"chat_template.json", "processor_config.json", "tokenizer_config.json"}) {
-    if (text.empty()) text = template_in(directory / name);
-  }
+  const std::string text = template_of(directory);
   if (text.empty()) return std::nullopt;
   const auto has = [&text](const char* part) { return text.find(part) != std::string::npos; };
   if (has("'<|user|>") || has("<|user|>\n")) return ChatForm::kGraniteVision;
@@ -119,12 +124,9 @@ std::string render_chat(ChatForm form, const std::vector<ChatMessage>& messages)
 }
 
 jinja::Template smolvlm_template(const fs::path& directory) {
-  const ChatTemplateText found =
-      directory.empty() ? ChatTemplateText() : chat_template_of(directory);
-  if (found.text.empty()) return {kSmolVlm, "SmolVLM's chat template"};
-  for (const NamedChatTemplate& one : named_chat_templates(found.text))
-    if (one.name == "default") return {one.text, found.origin};
-  throw InputError(found.origin + ": none of its chat templates is named default");
+  const std::string text = directory.empty() ? std::string() : template_of(directory);
+  if (text.empty()) return {kSmolVlm, "SmolVLM's chat template"};
+  return {text, directory.string() + ": its chat template"};
 }
 
 std::string render_chat(const jinja::Template& own, const std::vector<ChatMessage>& messages,
