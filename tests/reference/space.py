@@ -136,7 +136,7 @@ def parameter_counts():
         if config is None:
             continue
         config = dict(config)
-        auto = AutoModelForImageTextToText if config["model_type"] == "llava_next" else AutoModelForCausalLM
+        auto = AutoModelForImageTextToText if "vision_config" in config else AutoModelForCausalLM
         with torch.device("meta"):
             model = auto.from_config(AutoConfig.for_model(config.pop("model_type"), **config))
         # Tied weights are one parameter object, which parameters() yields once.
