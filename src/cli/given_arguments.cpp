@@ -35,9 +35,9 @@ bool GivenArguments::says(const std::string& property) const {
   return find(property) != nullptr || is_set(property);
 }
 
-bool GivenArguments::says_any(std::initializer_list<const char*> properties) const {
+bool GivenArguments::says_any(const std::vector<std::string>& properties) const {
   return std::any_of(properties.begin(), properties.end(),
-                     [this](const char* property) { return says(property); });
+                     [this](const std::string& property) { return says(property); });
 }
 
 int64_t GivenArguments::number_set(const std::string& property) const {

@@ -21,7 +21,7 @@ struct GivenArguments {
   const GivenValue* find(const std::string& property) const;
   bool is_set(const std::string& property) const;
   bool says(const std::string& property) const;
-  bool says_any(std::initializer_list<const char*> properties) const;
+  bool says_any(const std::vector<std::string>& properties) const;
   // Of --set; 0: not given, or no number.
   int64_t number_set(const std::string& property) const;
   // Of the values, or else of --set; 0 as above.

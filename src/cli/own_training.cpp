@@ -217,10 +217,7 @@ class Gathering {
       own_.experiment = method;
       return;
     }
-    const bool lora =
-        method.empty() ? given_.says_any({"r", "lora_alpha", "lora_dropout", "use_rslora",
-                                          "use_dora", "target_modules", "alora_invocation_string"})
-                       : method == "lora";
+    const bool lora = method.empty() ? given_.says_any(adapter_properties()) : method == "lora";
     const bool prompt = method.empty()
                             ? given_.says_any({"num_virtual_tokens", "prompt_tuning_init",
                                                "prompt_tuning_init_text"})

@@ -160,7 +160,7 @@ TEST_F(ExportTest, KindsOfLoraAreReadBack) {
                   HasSubstr("--export fms-hf-tuning: use_rslora true has no equal there"));
       continue;
     }
-    words.emplace_back("--use-rslora");
+    words.insert(words.end(), {"--use-rslora", "--lora-modules-to-save", "embed_tokens,lm_head"});
     const ProgramResult result = exported(words, name);
     ASSERT_EQ(result.status, 0) << result.err;
     words = {"--arguments",  name + "/accelerate.yaml",
@@ -172,6 +172,7 @@ TEST_F(ExportTest, KindsOfLoraAreReadBack) {
     const Json lora = job(words)["lora"];
     EXPECT_EQ(lora["use_dora"], true) << name;
     EXPECT_EQ(lora["use_rslora"], true) << name;
+    EXPECT_EQ(lora["modules_to_save"], Json({"embed_tokens", "lm_head"})) << name;
   }
 }
 

@@ -79,10 +79,10 @@ TEST_F(ForeignFilesTest, WhatOfAMixtureHasNoEqualGivesWayToData) {
 
 TEST_F(ForeignFilesTest, PreferencesAreRefusedInOneMessage) {
   EXPECT_THAT(refused(std::string(kRecipe) + "beta: 0.05\nloss_type: sigmoid\nuse_peft: true\n"
-                                             "lora_modules_to_save: [a]\n"),
+                                             "lora_target_parameters: [a]\n"),
               AllOf(HasSubstr("beta: has no equal here; expected supervised fine-tuning alone"),
                     HasSubstr("loss_type: found 'sigmoid', which has no equal here"),
-                    HasSubstr("lora_modules_to_save: has no equal here")));
+                    HasSubstr("lora_target_parameters: has no equal here")));
 }
 
 // --- trl -----------------------------------------------------------------------------------------

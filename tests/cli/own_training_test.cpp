@@ -237,6 +237,44 @@ TEST_F(OwnTrainingTest, DoraIsAskedForByItsNames) {
   }
 }
 
+TEST_F(OwnTrainingTest, ModulesTrainWholeUnderTheirNames) {
+  const Json both = Json({"embed_tokens", "lm_head"});
+  const auto modules = [this](const std::vector<std::string>& words) {
+    return own_job(words)["lora"]["modules_to_save"];
+  };
+  EXPECT_EQ(modules({"--lora-r", "8"}), Json::array());
+  EXPECT_EQ(modules({"--lora-modules-to-save", "embed_tokens,lm_head"}), both);
+  for (const char* text : {"use_peft: true\nlora_modules_to_save: [embed_tokens, lm_head]\n",
+                           "adapter: lora\nlora_modules_to_save: [embed_tokens, lm_head]\n",
+                           "finetuning_type: lora\nadditional_target: embed_tokens,lm_head\n",
+                           "lora_config: {r: 8, modules_to_save: [embed_tokens, lm_head]}\n"}) {
+    write("arguments.yaml", text);
+    EXPECT_EQ(modules({"--arguments", "arguments.yaml"}), both) << text;
+  }
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--lora-modules-to-save",
+                       "embed_token,lm_head"}),
+              HasSubstr("modules_to_save 'embed_token' names no module of the model; it has "));
+}
+
+TEST_F(OwnTrainingTest, SingleLinearsHaveRanksOfTheirOwn) {
+  const Json ranks = {{"q_proj", 3}};
+  EXPECT_EQ(own_job({"--lora-rank-pattern", R"({"q_proj": 3})"})["lora"]["rank_pattern"], ranks);
+  write("arguments.yaml",
+        "lora_config: {r: 8, rank_pattern: {q_proj: 3}, alpha_pattern: {v_proj: 1.5}}\n");
+  const Json lora = own_job({"--arguments", "arguments.yaml"})["lora"];
+  EXPECT_EQ(lora["rank_pattern"], ranks);
+  EXPECT_EQ(lora["alpha_pattern"], Json({{"v_proj", 1.5}}));
+  const auto refused = [this](const char* pattern) {
+    return refusal({"--model", "my-llama", "--data", "pairs.json", "--lora-rank-pattern", pattern});
+  };
+  EXPECT_THAT(refused(R"({"q_prj": 3})"),
+              HasSubstr("rank_pattern 'q_prj' matches no linear that is adapted"));
+  EXPECT_THAT(refused(R"({"q_proj": 0.5})"),
+              HasSubstr("rank_pattern 'q_proj' has 0.5; expected a whole number above 0"));
+  EXPECT_THAT(refused(R"({"q_proj(": 3})"), HasSubstr("rank_pattern 'q_proj(' is no regular"));
+  EXPECT_THAT(refused(R"({"q_proj": 4000})"), HasSubstr("r 4000 does not fit "));
+}
+
 // The documents' configuration of accelerate: on 8 processes both 4 groups and 8 shards are right.
 TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
   const std::string context =

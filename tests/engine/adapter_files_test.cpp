@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/choose_tuning.h"
 #include "engine/encode_entries.h"
 #include "engine/peft_adapter.h"
 #include "engine/prepare_data.h"
@@ -13,6 +14,8 @@
 #include "engine/saving_fixture.h"
 #include "model/golden.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/checkpoint/safetensors_writer.h"
+#include "tuning/exact_adapters.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -29,11 +32,7 @@ struct Adapted {
   }
 
   Json peft_config() const {
-    TuningOptions options;
-    options.lora = {job.lora.rank, job.lora.alpha,      job.lora.dropout, job.lora.target_modules,
-                    invocation(),  job.lora.use_rslora, job.lora.use_dora};
-    options.prompt.virtual_tokens = job.prompt.virtual_tokens;
-    return make_tuning(job.tuning, options)->peft_config(*run.model);
+    return choose_tuning(job, prepare_tokenizer(job.model))->peft_config(*run.model);
   }
 
   std::vector<int32_t> invocation() const {
@@ -122,6 +121,60 @@ INSTANTIATE_TEST_SUITE_P(Cases, PeftAdapter,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+LoraPlan exact_plan(const Json& golden) {
+  const LoraOptions options = exact_options(golden).lora;
+  return {.rank = options.rank,
+          .alpha = options.alpha,
+          .dropout = options.dropout,
+          .target_modules = options.target_modules,
+          .use_rslora = options.rank_stabilized,
+          .modules_to_save = options.modules_to_save,
+          .rank_pattern = options.rank_pattern,
+          .alpha_pattern = options.alpha_pattern};
+}
+
+// Adapters with drawn values, saved as a run does. adapters.py --check loads them with peft.
+class SavedForPeft : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SavedForPeft, HasPeftsNamesAndShapes) {
+  const Json& golden = exact_cases().at(GetParam());
+  TrainingJob job = job_of(golden_run(golden["model"].get<std::string>() + "-float32"));
+  job.tuning = TuningMethod::kLora;
+  job.lora = exact_plan(golden);
+  TrainingRun run = prepare_run(job, alone());
+  std::vector<NamedParameter> trained = run.model->parameters();
+  std::erase_if(trained, [](const auto& named) { return !named.tensor->requires_grad(); });
+  draw_adapters(trained);
+  const sftbench::TemporaryFolder temporary;
+  const char* kept = std::getenv("SFTBENCH_KEEP_ADAPTERS");
+  const fs::path folder =
+      kept != nullptr ? fs::path(kept) / GetParam() : fs::path(temporary / "adapter");
+  fs::create_directories(folder);
+  const Tokenizer tokenizer = prepare_tokenizer(job.model);
+  const TrainedState state =
+      state_of(run, alone(), choose_tuning(job, tokenizer)->peft_config(*run.model));
+  SavedPieces pieces;
+  save_model(state, "FULL", folder, pieces);
+  save_description(state, job, {}, folder);
+  std::map<std::string, std::vector<int64_t>> saved;
+  for (const auto& [name, tensor] : read_tensors(folder / "adapter_model.safetensors"))
+    saved[name] = tensor.sizes().vec();
+  EXPECT_EQ(saved, saved_by_peft(golden));
+  if (kept == nullptr) return;
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor ids = Golden::matrix_of(golden["input_ids"]);
+  const torch::Tensor logits = run.model->logits(ids).to(torch::kFloat32).contiguous();
+  SafetensorsWriter writer(folder / "golden.safetensors",
+                           {{"input_ids", StoredDtype::kI64, ids.sizes().vec()},
+                            {"logits", StoredDtype::kF32, logits.sizes().vec()}});
+  writer.append(ids.data_ptr(), ids.nbytes());
+  writer.append(logits.data_ptr(), logits.nbytes());
+  writer.finish();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, SavedForPeft, ::testing::ValuesIn(exact_case_names()),
+                         [](const auto& tested) { return test_name_of(tested.param); });
 
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -38,6 +38,7 @@ inline TrainingJob adapter_job(const std::string& name) {
                 golden.value("invocation", std::string()),
                 config["use_rslora"],
                 config["use_dora"]};
+    if (config["modules_to_save"].is_array()) job.lora.modules_to_save = config["modules_to_save"];
     // Names no linear of Bloom: peft says nothing, and who resolves a job leaves it out.
     std::erase(job.lora.target_modules, "dense_4h_to_4h");
   }

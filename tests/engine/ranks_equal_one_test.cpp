@@ -211,6 +211,28 @@ TEST(RanksEqualOne, MagnitudesOfShardedWeights) {
   expect_ranks_equal_one({.model = "mixtral", .tuning = "lora", .expert_ranks = 2, .dora = true});
 }
 
+// A tied output projection that trains, or an embedding beside it, becomes a parameter of its own.
+TEST(RanksEqualOne, ModulesThatTrainWholeAndAdaptersOfTokens) {
+  for (const char* model : {"llama", "llama_all"}) {
+    for (const char* strategy : {"FULL_SHARD", "DDP", "SHARD_OPTIM"}) {
+      expect_ranks_equal_one({.model = model,
+                              .strategy = strategy,
+                              .accumulation = 2,
+                              .tuning = "lora",
+                              .saved = {"embed_tokens", "lm_head"}});
+    }
+  }
+  expect_ranks_equal_one(
+      {.tuning = "lora", .checkpointing = true, .saved = {"norm", "mlp.down_proj"}});
+  for (const char* strategy : {"FULL_SHARD", "DDP", "SHARD_OPTIM"}) {
+    expect_ranks_equal_one({.strategy = strategy,
+                            .accumulation = 2,
+                            .tuning = "lora",
+                            .targets = {"embed_tokens", "lm_head", "q_proj", "v_proj"},
+                            .rank_pattern = {{"q_proj", 5}, {"lm_head", 2}}});
+  }
+}
+
 // --- what a rank keeps and sends -----------------------------------------------------------------
 
 // A model whose tensors need no padding on 2 or 4 ranks, so that theory's formulas hold to the

@@ -11,6 +11,7 @@
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
 #include "parallel/rank_processes.h"
+#include "sftbench/base/text.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
@@ -72,25 +73,32 @@ struct RanksCase {
   int64_t window = 0;  // of attention, where the model has one
   int64_t batch = 1;
   bool dora = false;
+  std::vector<std::string> saved = {};  // modules that train whole
+  std::vector<std::string> targets = {"q_proj", "v_proj"};
+  Json rank_pattern = Json::object();
   bool offload = false;  // parameters where they are sharded, else the optimizer's state
 };
 
 inline std::string name_of(const RanksCase& c) {
-  return c.model + " " + c.strategy + " on " + std::to_string(c.ranks) + " ranks, accumulation " +
-         std::to_string(c.accumulation) + " " + c.gradient_sync + ", " + c.tuning +
+  return c.model + " " + (c.tuning == "lora" ? join(c.targets) + " " : "") + c.strategy + " on " +
+         std::to_string(c.ranks) + " ranks, accumulation " + std::to_string(c.accumulation) + " " +
+         c.gradient_sync + ", " + c.tuning +
          (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "") +
          (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "") +
          (c.context_ranks > 1
               ? ", rows on " + std::to_string(c.context_ranks) + " " + c.rotation + " " + c.padding
               : "") +
-         (c.dora ? ", DoRA" : "") + (c.offload ? ", offload" : "");
+         (c.dora ? ", DoRA" : "") + (c.saved.empty() ? "" : ", whole " + join(c.saved)) +
+         (c.offload ? ", offload" : "");
 }
 
 inline TrainingJob job_of(const RanksCase& c) {
   TrainingJob job = small_job(c.model);
   job.tuning = named<TuningMethod>(c.tuning);
-  job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
+  job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = c.targets};
   job.lora.use_dora = c.dora;
+  job.lora.modules_to_save = c.saved;
+  job.lora.rank_pattern = c.rank_pattern;
   job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
   job.activations = {.gradient_checkpointing = c.checkpointing, .use_reentrant = c.reentrant};
   job.batches.gradient_accumulation_steps = c.accumulation;

@@ -51,13 +51,34 @@ TEST(Resuming, GoesOnInTheSameBitsWithOptimizersOfEveryKind) {
 }
 
 TEST(Resuming, GoesOnWithTheDropoutOfAdaptersWhereItWas) {
-  for (const char* tuning : {"lora", "dora", "pt"}) {
-    SCOPED_TRACE(tuning);
-    const bool dora = std::string(tuning) == "dora";
+  struct Case {
+    const char *name, *tuning;
+    void (*change)(LoraPlan& lora);
+  };
+  const Case cases[] = {
+      {"lora", "lora", [](LoraPlan&) {}},
+      {"dora", "lora", [](LoraPlan& lora) { lora.use_dora = true; }},
+      {"whole", "lora",
+       [](LoraPlan& lora) {
+         lora.modules_to_save = {"embed_tokens", "lm_head"};
+       }},
+      {"tokens", "lora",
+       [](LoraPlan& lora) {
+         lora.target_modules = {"embed_tokens", "lm_head", "q_proj"};
+       }},
+      {"patterns", "lora",
+       [](LoraPlan& lora) {
+         lora.rank_pattern = {{"q_proj", 2}};
+         lora.alpha_pattern = {{"up_proj", 5}};
+       }},
+      {"pt", "pt", [](LoraPlan&) {}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
     expect_goes_on([&](TrainingJob& job) {
-      job.tuning = named<TuningMethod>(dora ? "lora" : tuning);
+      job.tuning = named<TuningMethod>(c.tuning);
       job.lora = {.rank = 4, .alpha = 16, .dropout = 0.3, .target_modules = {"q_proj", "up_proj"}};
-      job.lora.use_dora = dora;
+      c.change(job.lora);
       job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
       job.batches.per_device_batch_size = 2;
       job.batches.gradient_accumulation_steps = 3;

@@ -38,13 +38,55 @@ TEST(LoraFit, LinearsOfAModelHaveTheirWholeNames) {
                                                  {"num_attention_heads", 4},
                                                  {"num_key_value_heads", 2}});
   const std::vector<AdaptedLinear> linears = linears_of(config, shape_of(config));
-  ASSERT_EQ(linears.size(), 14);
+  ASSERT_EQ(linears.size(), 14 + 2) << "embedding and output projection are the last";
   EXPECT_EQ(linears[7].name.rfind("model.layers.1.", 0), 0);
   for (const AdaptedLinear& linear : linears) {
     if (linear.name != "model.layers.1.self_attn.k_proj") continue;
     EXPECT_EQ(linear.in, 32);
     EXPECT_EQ(linear.out, 16);
   }
+}
+
+TEST(LoraFit, EmbeddingAndOutputProjectionAreAdaptedByTheirNames) {
+  std::vector<AdaptedLinear> linears = kLinears;
+  linears.push_back({.name = "lm_head", .in = 32, .out = 100, .of_tokens = true});
+  EXPECT_FALSE(is_adapted(linears.back(), {"all-linear"}));
+  EXPECT_TRUE(is_adapted(linears.back(), {"all-linear", "lm_head"}));
+  EXPECT_EQ(lora_refusal(linears, {"lm_head"}, 32), "");
+  EXPECT_NE(lora_refusal(linears, {"lm_head"}, 33), "");
+  EXPECT_EQ(lora_refusal(linears, {"lm_hea"}, 8),
+            "target_modules 'lm_hea' matches no linear of the model; it has down_proj, q_proj, or "
+            "all-linear for all of them; did you mean 'lm_head'?");
+  EXPECT_EQ(token_adapters_refusal(linears, {"lm_head"}, true), "");
+  EXPECT_EQ(token_adapters_refusal(linears, {"all-linear"}, false), "");
+  EXPECT_EQ(token_adapters_refusal(linears, {"lm_head"}, false),
+            "target_modules name lm_head: DoRA and activated LoRA adapt linears of the layers; "
+            "plain LoRA adapts it");
+}
+
+TEST(LoraFit, ModulesAreSavedByTheEndsOfTheirNamesAndOfThoseAroundThem) {
+  const std::string up = "model.layers.0.mlp.up_proj.weight";
+  EXPECT_TRUE(is_saved_whole(up, {"lm_head", "up_proj"}));
+  EXPECT_TRUE(is_saved_whole(up, {"mlp"}));
+  EXPECT_TRUE(is_saved_whole("model.layers.0.input_layernorm.weight", {"norm"})) << "as in peft";
+  EXPECT_FALSE(is_saved_whole(up, {"weight"}));
+  EXPECT_FALSE(is_saved_whole(up, {}));
+}
+
+TEST(LoraFit, SavedModulesAreNamedAndNotQuantized) {
+  const std::vector<std::string> parameters = {"model.embed_tokens.weight", "lm_head.weight",
+                                               "model.layers.0.mlp.up_proj.qweight"};
+  const auto refusal = [&](const std::vector<std::string>& modules) {
+    return saved_modules_refusal(
+        parameters, modules, [](const std::string& name) { return name.ends_with(".qweight"); });
+  };
+  EXPECT_EQ(refusal({"embed_tokens", "lm_head"}), "");
+  EXPECT_EQ(refusal({"embed_token"}),
+            "modules_to_save 'embed_token' names no module of the model; it has embed_tokens, "
+            "lm_head, up_proj; did you mean 'embed_tokens'?");
+  EXPECT_EQ(refusal({"up_proj"}),
+            "modules_to_save 'up_proj' names model.layers.0.mlp.up_proj.qweight, which is "
+            "quantized and does not train; tuning lora trains it");
 }
 
 }  // namespace SFTBENCH_FILE

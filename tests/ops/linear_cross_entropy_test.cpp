@@ -72,6 +72,32 @@ TEST(LinearCrossEntropy, CapsMatchFloat64ForwardAndBackward) {
   }
 }
 
+// Over three chunks of a frozen weight: as one product of wider rows.
+TEST(LinearCrossEntropy, AnAddendIsASecondProduct) {
+  const Case c = {200, 8, 100000, 0.5, 0.3, 2.0};
+  const auto draw = [](std::vector<int64_t> sizes, uint64_t seed) {
+    return random_tensor(sizes, torch::kFloat32, seed) / 2;
+  };
+  const Tensor hidden = leaf(draw({c.positions, c.width}, 1));
+  const Tensor weight = draw({c.vocabulary, c.width}, 2);
+  const LogitAddend addend = {leaf(draw({c.positions, 3}, 3)), leaf(draw({c.vocabulary, 3}, 4))};
+  const Tensor labels = some_labels(c);
+  const Tensor loss =
+      linear_cross_entropy(hidden, weight, labels, {c.logit_scale, c.cap}, 7.0, addend);
+  loss.backward();
+  const auto wide = [](const Tensor& a, const Tensor& b) {
+    return leaf(torch::cat({a.detach(), b.detach()}, 1).to(torch::kFloat64));
+  };
+  const Tensor rows = wide(hidden, addend.hidden), matrix = wide(weight, addend.weight);
+  const Tensor expected = reference(rows, matrix, labels, c, 7.0);
+  expected.backward();
+  EXPECT_LE(relative_error(loss, expected), tolerance(torch::kFloat32));
+  expect_close("hidden", hidden.grad(), rows.grad().narrow(1, 0, c.width), 3.0);
+  expect_close("addend.hidden", addend.hidden.grad(), rows.grad().narrow(1, c.width, 3), 3.0);
+  expect_close("addend.weight", addend.weight.grad(), matrix.grad().narrow(1, c.width, 3), 3.0);
+  EXPECT_FALSE(weight.grad().defined());
+}
+
 TEST(LinearCrossEntropy, MatchesFloat64ForwardAndBackward) {
   for (const auto dtype : kDtypes) {
     for (const Case& c : kCases) {

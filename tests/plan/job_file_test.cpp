@@ -7,6 +7,7 @@
 
 #include "plan_files.h"
 #include "sftbench/base/error.h"
+#include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -87,10 +88,11 @@ TEST_F(JobFileTest, WhatIsNoPartOfTheMeasurementChangesNoKey) {
 class EditedIntoAnother : public JobFileTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(EditedIntoAnother, HasItsInputsAndKey) {
-  const std::string experiment = std::string(GetParam()).rfind("r=", 0) == 0 ||
-                                         std::string(GetParam()).find("ora") != std::string::npos
-                                     ? "finetune_lora_benchmark-v1.0.0"
-                                     : "finetune_full_benchmark-v1.0.0";
+  const std::string given = GetParam(), full = "finetune_full_benchmark-v1.0.0";
+  const PropertySpec* property =
+      Catalog::shipped().experiment(full)->find(given.substr(0, given.find('=')));
+  const bool of_full = property != nullptr && !property->without_effect;
+  const std::string experiment = of_full ? full : "finetune_lora_benchmark-v1.0.0";
   const TrainingJob other = resolved({GetParam()}, experiment);
   const JobFile read = edited(resolved({}, experiment), [&](Json& json) {
     const Json wanted = to_json(other);
@@ -104,29 +106,27 @@ TEST_P(EditedIntoAnother, HasItsInputsAndKey) {
   EXPECT_EQ(read.job.inputs, other.inputs);
   EXPECT_EQ(key_of(read.job), key_of(other));
   EXPECT_EQ(to_json(other)["experiment"], read.job.experiment);
-  const std::string property = GetParam();
-  const size_t equals = property.find('=');
-  const std::string in_id = property.substr(0, equals) + ".";
+  const std::string in_id = given.substr(0, given.find('=')) + ".";
   EXPECT_THAT(read.job.entity_id + read.job.experiment_id, HasSubstr(in_id));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Properties, EditedIntoAnother,
-    testing::Values("batch_size=12", "model_max_length=256", "torch_dtype=float32",
-                    "optim=adafactor", "gradient_checkpointing=false",
-                    "gradient_checkpointing_use_reentrant=true", "flash_attn=false",
-                    "gradient_accumulation_steps=2", "max_steps=7", "num_train_epochs=2",
-                    "stop_after_seconds=30", "accelerate_config_mixed_precision=bf16",
-                    "dataset_text_field=text", "dataset_id=news-chars-512-entries-256",
-                    "model_name=llama3.2-1b", "r=8", "lora_alpha=32", "learning_rate=0.003",
-                    "weight_decay=0.1", "adam_beta1=0.8", "adam_beta2=0.95", "adam_epsilon=1e-6",
-                    "max_grad_norm=0", "lr_scheduler_type=linear",
-                    "lr_scheduler_kwargs={num_cycles: 2}", "warmup_ratio=0.1", "warmup_steps=9",
-                    "offload_optimizer=true", "offload_activations=true", "offload_params=true",
-                    "mlp_tiles=4", "step_graph=true", "seed=7", "tf32=true",
-                    "response_template=None", "pretokenized=true",
-                    "data_formatter_template={{a}}\\n### {{b}}", "lora_dropout=0.25",
-                    "use_rslora=true", "use_dora=true", "alora_invocation_string=\\n### Act:"),
+    testing::Values(
+        "batch_size=12", "model_max_length=256", "torch_dtype=float32", "optim=adafactor",
+        "gradient_checkpointing=false", "gradient_checkpointing_use_reentrant=true",
+        "flash_attn=false", "gradient_accumulation_steps=2", "max_steps=7", "num_train_epochs=2",
+        "stop_after_seconds=30", "accelerate_config_mixed_precision=bf16",
+        "dataset_text_field=text", "dataset_id=news-chars-512-entries-256",
+        "model_name=llama3.2-1b", "r=8", "lora_alpha=32", "learning_rate=0.003", "weight_decay=0.1",
+        "adam_beta1=0.8", "adam_beta2=0.95", "adam_epsilon=1e-6", "max_grad_norm=0",
+        "lr_scheduler_type=linear", "lr_scheduler_kwargs={num_cycles: 2}", "warmup_ratio=0.1",
+        "warmup_steps=9", "offload_optimizer=true", "offload_activations=true",
+        "offload_params=true", "mlp_tiles=4", "step_graph=true", "seed=7", "tf32=true",
+        "response_template=None", "pretokenized=true", "data_formatter_template={{a}}\\n### {{b}}",
+        "lora_dropout=0.25", "use_rslora=true", "use_dora=true", "modules_to_save=lm_head",
+        "rank_pattern={q_proj: 2}", "alpha_pattern={q_proj: 2}",
+        "alora_invocation_string=\\n### Act:"),
     [](const auto& test) {
       const std::string text = test.param;
       return text.substr(0, text.find('='));

@@ -48,7 +48,8 @@ TrainingJob unusual_job() {
   job.activations = {false, true, true};
   job.kernels = {false, false, false, false, true};
   job.activations.mlp_tiles = 3;
-  job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}, "act from here on", true, true};
+  job.lora = {2,    3.5,  0.25,        {"q_proj", "v_proj"}, "act from here on",
+              true, true, {"lm_head"}, {{"q_proj", 8}},      {{"v_proj", 2.5}}};
   job.prompt = {5, "RANDOM", "a text"};
   job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 0.5, 3, true, 4, 77};
   job.save = {"/model",

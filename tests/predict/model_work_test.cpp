@@ -99,5 +99,63 @@ TEST(ModelWorkTest, MagnitudesOfDoraKeepTheirOutputsAndMultiplyTwiceUnderDropout
       << "a recomputation has the layer's last product, whose output the magnitude multiplies";
 }
 
+// 10 tokens, hidden 8, 2 layers; 32 positions. Ranks of a layer are those of the mean layer.
+TEST(ModelWorkTest, AdaptersOfTokensAndOfSeveralRanksAreCounted) {
+  TrainingJob job;
+  job.model.name = "small";
+  job.model.hf_config = {{"model_type", "llama"},    {"vocab_size", 10},
+                         {"hidden_size", 8},         {"num_hidden_layers", 2},
+                         {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                         {"intermediate_size", 16},  {"max_position_embeddings", 64}};
+  job.data.model_max_length = 32;
+  job.tuning = TuningMethod::kLora;
+  job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"q_proj"}};
+  const ModelWork plain = model_work(job, Recompute::kJob);
+  job.lora.target_modules = {"q_proj", "embed_tokens", "lm_head"};
+  job.lora.rank_pattern = {{"layers.0.self_attn.q_proj", 2}, {"lm_head", 3}};
+  const ModelWork work = model_work(job, Recompute::kJob);
+  const auto& trained = work.root.trained;
+  ASSERT_EQ(trained.size(), 4u);
+  EXPECT_EQ(trained[0].sizes, (std::vector<int64_t>{4, 10})) << "A of the embedding";
+  EXPECT_EQ(trained[1].sizes, (std::vector<int64_t>{8, 4}));
+  EXPECT_EQ(trained[2].sizes, (std::vector<int64_t>{3, 8}));
+  EXPECT_EQ(trained[3].sizes, (std::vector<int64_t>{10, 3}));
+  EXPECT_EQ(work.layer.trained[0].sizes, (std::vector<int64_t>{3, 8})) << "of 2 and 4";
+  constexpr double kAdapter = 2 * 3 * (8 + 10) * 32;
+  EXPECT_DOUBLE_EQ(work.head_flops.forward - plain.head_flops.forward, kAdapter);
+  EXPECT_DOUBLE_EQ(work.head_flops.backward - plain.head_flops.backward, 2 * kAdapter);
+}
+
+// 10 tokens, hidden 8. A tied output projection is a matrix of its own beside an embedding that trains.
+TEST(ModelWorkTest, ModulesThatTrainWholeAreOfTheModelsDtype) {
+  TrainingJob job;
+  job.model.name = "small";
+  job.model.hf_config = {{"model_type", "llama"},      {"vocab_size", 10},
+                         {"hidden_size", 8},           {"num_hidden_layers", 2},
+                         {"num_attention_heads", 2},   {"num_key_value_heads", 1},
+                         {"intermediate_size", 16},    {"max_position_embeddings", 64},
+                         {"tie_word_embeddings", true}};
+  job.data.model_max_length = 32;
+  job.tuning = TuningMethod::kLora;
+  job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "down_proj"}};
+  const auto work = [&job](std::vector<std::string> modules) {
+    job.lora.modules_to_save = std::move(modules);
+    return model_work(job, Recompute::kJob);
+  };
+  const ModelWork none = work({}), embedding = work({"embed_tokens"}), head = work({"lm_head"});
+  const ModelWork both = work({"embed_tokens", "lm_head"}), down = work({"down_proj"});
+  EXPECT_EQ(none.root.trained.size(), 0u);
+  for (const auto& [one, frozen] : {std::pair{&embedding, 2u}, {&head, 2u}, {&both, 1u}}) {
+    EXPECT_EQ(one->root.frozen.size(), frozen) << "the final norm, and what does not train";
+    EXPECT_EQ(one->root.trained.size(), 3 - frozen);
+    EXPECT_EQ(one->root.trained.back().sizes, (std::vector<int64_t>{10, 8}));
+  }
+  EXPECT_EQ(embedding.head_flops.backward, none.head_flops.backward);
+  EXPECT_EQ(head.head_flops.backward, 2 * none.head_flops.backward);
+  ASSERT_EQ(none.layer.trained.size(), 4u);
+  ASSERT_EQ(down.layer.trained.size(), 3u) << "a whole matrix, and one adapter";
+  EXPECT_EQ(down.kept_by_engine, none.kept_by_engine);
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,11 @@ Writes adapters/CASE/: the adapter that training starts from and the one that it
 so that the first step already has a gradient for every tensor and the initial logits differ from the base model's.
 Of activated LoRA, golden.json also has the invocation, and the first row of the initial logits has its tokens.
 
+adapters/exact.json has runs in float64 with adapters whose values are drawn (drawn.py): loss and gradient norm of six
+steps of gradient descent, and what of them peft saves.
+
 Made with peft 0.21, transformers 5.23, torch 2.15:  python adapters.py
+The runs in float64 alone:                           python adapters.py --exact
 Some cases, and everything else left as it is:        python adapters.py CASE...
 An adapter that this program wrote, in peft:          python adapters.py --check FOLDER MODEL
 where FOLDER also holds golden.safetensors (input_ids, logits), as tests/engine/adapter_files_test.cpp leaves it.
@@ -15,16 +19,18 @@ where FOLDER also holds golden.safetensors (input_ids, logits), as tests/engine/
 import argparse
 import json
 import shutil
+import tempfile
 from pathlib import Path
 
 import peft
 import torch
 import transformers
-from peft import LoraConfig, PeftModel, PromptTuningConfig, get_peft_model
+from peft import LoraConfig, PeftModel, PromptTuningConfig, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
-from training import FOLDER as TRAINING
+from drawn import STEPS, Exact, drawn_bits, loss_of, rounded, save_drawn
+from training import DRAWN_CONFIGS, FOLDER as TRAINING
 from training import MAX_LENGTH, SETTINGS, Recorder, encode, make_collator
 
 FOLDER = Path(__file__).parent / "adapters"
@@ -81,6 +87,67 @@ CASES = {
     "granite-alora_all": ("granite", "float32", False, lora("all-linear", rank=3, alpha=5)),
     "granitemoehybrid-alora_all": ("granitemoehybrid", "float32", False, lora("all-linear", rank=3, alpha=5)),
 }
+
+
+# name: model, adapter
+EXACT_CASES = {
+    # A tied output projection and the embedding become two copies, wherever one of them trains.
+    "modules_to_save": ("llama_all", dict(target_modules=["q_proj", "v_proj"], modules_to_save=["embed_tokens", "lm_head"])),
+    "modules_to_save-tied": ("llama", dict(target_modules="all-linear", modules_to_save=["embed_tokens", "lm_head"])),
+    "modules_to_save-embedding": ("llama", dict(target_modules=["q_proj", "up_proj"], modules_to_save=["embed_tokens"])),
+    # Names end so: all three norms. A linear that trains whole has no adapter.
+    # Its output projection is tied, its embedding scaled, and its logits are capped.
+    "tokens": ("gemma2", dict(target_modules=["embed_tokens", "lm_head", "q_proj"])),
+    "tokens-untied": ("llama_all", dict(target_modules=["embed_tokens", "lm_head", "up_proj"], use_rslora=True)),
+    # Of q, k and v two have one rank and scale. An expression matches the end of a name from a dot on, the first one counts.
+    "patterns": ("mistral", dict(target_modules="all-linear", rank_pattern={r"layers\.1\.self_attn\.q_proj": 5, "q_proj": 3, "proj": 7},
+                                 alpha_pattern={"o_proj": 9, r"(up|gate)_proj": 2.5})),
+    "patterns-tokens": ("llama_all", dict(target_modules=["embed_tokens", "lm_head", "o_proj"], use_rslora=True,
+                                          rank_pattern={"embed_tokens": 4, "lm_head": 1}, alpha_pattern={"lm_head": 3})),
+    "modules_to_save-norms": ("mistral", dict(target_modules="all-linear", modules_to_save=["norm", "mlp.down_proj"])),
+}
+
+
+def exact_base(name):
+    """In float64; of a model whose weights are drawn with these."""
+    if name not in DRAWN_CONFIGS:
+        return AutoModelForCausalLM.from_pretrained(TRAINING / name, dtype=torch.float64)
+    cls = MODEL_FOR_CAUSAL_LM_MAPPING[type(DRAWN_CONFIGS[name])]
+    with tempfile.TemporaryDirectory() as folder:
+        save_drawn(Path(folder), cls, DRAWN_CONFIGS[name])
+        return cls.from_pretrained(folder, dtype=torch.float64)
+
+
+def train_exactly(name):
+    model_name, options = EXACT_CASES[name]
+    options = {"r": 2, "lora_alpha": 6, **options}
+    base = exact_base(model_name)
+    model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", lora_dropout=0.0, **options)).double()
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    with torch.no_grad():
+        for key, parameter in trained.items():
+            own = key.removeprefix("base_model.model.").replace(".default", "")
+            if "lora_" in key:
+                parameter.copy_(0.4 * drawn_bits(own, parameter.numel()).view(parameter.shape))
+    ids = ((drawn_bits("ids", 24) + 0.5) * base.config.vocab_size).long().view(2, 12)
+    labels = ids.clone()
+    labels[0, :5] = -100
+    golden = {"model": model_name, "lora": options, "input_ids": ids.tolist(), "labels": labels.tolist(),
+              "learning_rate": 0.05, "steps": []}
+    for _ in range(STEPS):
+        model.zero_grad()
+        with Exact():
+            loss = loss_of(model(input_ids=ids, use_cache=False).logits, labels)
+            loss.backward()
+        assert all(parameter.grad.dtype == torch.float64 for parameter in trained.values())
+        norm = torch.stack([parameter.grad.norm() for parameter in trained.values()]).norm().item()
+        golden["steps"].append([loss.item(), norm])
+        with torch.no_grad():
+            for parameter in trained.values():
+                parameter -= golden["learning_rate"] * parameter.grad
+    golden["saved"] = {key: list(value.shape) for key, value in get_peft_model_state_dict(model).items()}
+    print(name, [round(loss, 4) for loss, _ in golden["steps"]])
+    return rounded(golden)
 
 
 def save(model, folder):
@@ -146,8 +213,7 @@ def train(name, entries, tokenizer):
 def check(folder, model_name):
     """An adapter of this program in peft: the logits are those that stand beside it, so every tensor has its place."""
     golden = load_file(folder / "golden.safetensors")
-    base = AutoModelForCausalLM.from_pretrained(TRAINING / model_name, dtype=torch.float32)
-    model = PeftModel.from_pretrained(base, folder).eval()
+    model = PeftModel.from_pretrained(exact_base(model_name).float(), folder).eval()
     ids = golden["input_ids"]
     with torch.no_grad():
         logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
@@ -159,13 +225,20 @@ def check(folder, model_name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", nargs=2, metavar=("FOLDER", "MODEL"))
+    parser.add_argument("--exact", action="store_true")
     parser.add_argument("names", nargs="*", metavar="CASE", choices=[[], *CASES])
     options = parser.parse_args()
     if options.check:
         return check(Path(options.check[0]), options.check[1])
 
-    for folder in [FOLDER / name for name in options.names] or [FOLDER]:
+    for folder in [] if options.exact else [FOLDER / name for name in options.names] or [FOLDER]:
         shutil.rmtree(folder, ignore_errors=True)
+    if options.exact or not options.names:
+        FOLDER.mkdir(exist_ok=True)
+        cases = {name: train_exactly(name) for name in EXACT_CASES}
+        (FOLDER / "exact.json").write_text("{" + ",\n".join(f'"{name}": {json.dumps(case)}' for name, case in cases.items()) + "}\n")
+    if options.exact:
+        return None
     tokenizer = AutoTokenizer.from_pretrained(TRAINING / "tokenizer")
     texts = [json.loads(line)["output"] for line in (TRAINING / "dataset.jsonl").read_text().splitlines()]
     entries = [encode(tokenizer, text) for text in texts]

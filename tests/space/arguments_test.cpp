@@ -60,7 +60,8 @@ TEST(ArgumentsTest, AreInputsWhereTheyDifferFromWhatTheDocumentsFix) {
        {"learning_rate=1e-5", "learning_rate=0.00001", "seed=42", "lr_scheduler_type=cosine",
         "lr_scheduler_kwargs={}", "warmup_steps=0", "lora_dropout=0.05",
         "response_template=\\n### Response:", "response_template=\"\\n### Response:\"",
-        "target_modules=None", "use_dora=false", "alora_invocation_string=None"}) {
+        "target_modules=None", "use_dora=false", "modules_to_save=None", "rank_pattern={}",
+        "alora_invocation_string=None"}) {
     EXPECT_EQ(inputs_of({same}), plain) << same;
   }
   EXPECT_EQ(inputs_of({"learning_rate=2e-5"})["learning_rate"], 2e-5);

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
 
 namespace sftbench {
 
@@ -29,6 +33,31 @@ class ModulePattern {
  private:
   struct Compiled;
   std::unique_ptr<Compiled> compiled_;
+};
+
+// As peft matches the keys of rank_pattern and alpha_pattern: a whole name, or its end behind a dot.
+ModulePattern end_pattern(const std::string& expression);
+
+// Such a pattern: numbers above 0 by regular expressions.
+class NumberPatterns {
+ public:
+  NumberPatterns() = default;
+  // `numbers`: an object, of numbers or of whole numbers. ModulePatternError naming the expression that is none, or whose
+  // number is not.
+  NumberPatterns(const Json& numbers, bool whole);
+
+  // That of the first expression that matches; none matches.
+  std::optional<double> of(const std::string& module) const;
+  // The first expression that matches none of the modules; empty: each does.
+  std::string idle(const std::vector<std::string>& modules) const;
+
+ private:
+  struct Number {
+    std::string expression;
+    ModulePattern pattern;
+    double value;
+  };
+  std::vector<Number> numbers_;
 };
 
 }  // namespace sftbench

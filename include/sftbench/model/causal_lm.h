@@ -20,6 +20,7 @@
 #include "sftbench/model/context_group.h"
 #include "sftbench/model/decoding_state.h"
 #include "sftbench/model/linear.h"
+#include "sftbench/model/token_adapters.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/kernel_choice.h"
 #include "sftbench/ops/loss_denominator.h"
@@ -115,6 +116,9 @@ class CausalLm {
 
   // [V, H]: the output projection (the embedding itself when tied).
   virtual const torch::Tensor& output_weight() const = 0;
+  bool is_tied() { return &output_weight() == &embedding(); }
+  // Of a tied model: from now on the output projection is a parameter of its own, a copy of the embedding.
+  virtual void untie_output() = 0;
 
   // Whether loss() has to know padding: it is no part of the auxiliary loss of a mixture of experts.
   bool needs_mask() const { return balance_ != nullptr; }
@@ -153,6 +157,14 @@ class CausalLm {
   // named "prompt_embeddings" once it is set.
   virtual torch::Tensor& prompt() = 0;
 
+  // Their parameters follow those of the embedding and of the output projection.
+  void set_embedding_adapter(std::unique_ptr<EmbeddingAdapter> adapter) {
+    embedding_adapter_ = std::move(adapter);
+  }
+  void set_output_adapter(std::unique_ptr<OutputAdapter> adapter) {
+    output_adapter_ = std::move(adapter);
+  }
+
   const ForwardPass& pass() const { return pass_; }
   // What the model's own dropout (attention_dropout, of probabilities) draws from. Before the first loss().
   void seed_dropout(uint64_t seed) { pass_.seed = seed; }
@@ -189,6 +201,8 @@ class CausalLm {
   virtual std::vector<int64_t> take_expert_choices() { return {}; }
 
  protected:
+  EmbeddingAdapter* embedding_adapter() const { return embedding_adapter_.get(); }
+  OutputAdapter* output_adapter() const { return output_adapter_.get(); }
   // The dtype of the residual stream that begins with rows of the embedding.
   torch::Tensor to_stream_dtype(const torch::Tensor& rows) const;
   const ops::KernelChoice& kernels() const { return kernels_; }
@@ -209,6 +223,8 @@ class CausalLm {
   ForwardPass pass_;
   std::optional<torch::Dtype> compute_dtype_, stream_dtype_;
   std::unique_ptr<RouterBalance> balance_;
+  std::unique_ptr<EmbeddingAdapter> embedding_adapter_;
+  std::unique_ptr<OutputAdapter> output_adapter_;
 };
 
 // Builds the model that a Hugging Face config.json describes, with uninitialized parameters that require no gradient;

@@ -13,13 +13,14 @@ namespace sftbench::ops {
 // Of the operators' own headers, which say what they do. Every model includes this file: with their
 // declarations alone it is not compiled again for a change in one of them.
 struct Dropout;
+struct LogitAddend;
 struct LogitForm;
 struct LossDenominator;
 struct PackedSequences;
 struct ScoreTerms;
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& labels, const LogitForm& form,
-                                   const LossDenominator& denominator);
+                                   const LossDenominator& denominator, const LogitAddend& addend);
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 struct NormedSum;
 NormedSum add_rms_norm(const torch::Tensor& x, const torch::Tensor& addend, double scale,

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "sftbench/ops/attention.h"
+#include "sftbench/ops/linear_cross_entropy.h"
 #include "sftbench/ops/logit_form.h"
 #include "sftbench/ops/loss_denominator.h"
 #include "sftbench/ops/rms_norm.h"
@@ -19,7 +20,8 @@ namespace sftbench::ops::plain {
 // ForCausalLMLoss: all logits in hidden's dtype, a copy of them in float32, their cross-entropy.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& labels, const LogitForm& form,
-                                   const LossDenominator& denominator);
+                                   const LossDenominator& denominator,
+                                   const LogitAddend& addend = {});
 
 // LlamaRMSNorm.forward: x in float32, its square, the mean, rsqrt, and two products.
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);

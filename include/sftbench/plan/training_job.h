@@ -150,6 +150,10 @@ struct LoraPlan {
   std::string invocation_string = {};
   bool use_rslora = false;  // what adapters add is multiplied by alpha / sqrt(rank)
   bool use_dora = false;    // with trained magnitudes of the adapted weights' rows
+  std::vector<std::string> modules_to_save =
+      {};  // ends of names: trained whole beside the adapters
+  // Of single modules, by regular expressions: {"q_proj": 8}.
+  Json rank_pattern = Json::object(), alpha_pattern = Json::object();
 };
 
 // Virtual tokens of tuning "pt" (peft's PromptTuningConfig).

@@ -146,6 +146,9 @@ void fields(Visitor& visitor, LoraPlan& plan) {
   visitor("invocation_string", plan.invocation_string, kDerived);
   visitor("use_rslora", plan.use_rslora, kDerived);
   visitor("use_dora", plan.use_dora, kDerived);
+  visitor("modules_to_save", plan.modules_to_save, kDerived);
+  visitor("rank_pattern", plan.rank_pattern, kDerived);
+  visitor("alpha_pattern", plan.alpha_pattern, kDerived);
 }
 
 template <typename Visitor>

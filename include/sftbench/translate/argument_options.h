@@ -21,6 +21,9 @@ struct ArgumentOption {
 // All of them, in the order of the help.
 const std::vector<ArgumentOption>& argument_options();
 
+// What LoRA's experiment has and that of full tuning has not.
+std::vector<std::string> adapter_properties();
+
 struct GivenOption {
   const ArgumentOption* option;
   std::string text;

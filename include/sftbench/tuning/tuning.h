@@ -26,6 +26,11 @@ struct LoraOptions {
   bool rank_stabilized =
       false;                // scaled by alpha / sqrt(rank) (peft's use_rslora, arXiv 2312.03732)
   bool magnitudes = false;  // DoRA (peft's use_dora, arXiv 2402.09353)
+  // Modules that train whole beside the adapters, and have none (families/lora_fit.h: is_saved_whole()). As in peft a tied
+  // output projection is then a copy of its own, where it or the embedding is among them.
+  std::vector<std::string> modules_to_save = {};
+  // Of single linears (checkpoint/module_pattern.h: NumberPatterns).
+  Json rank_pattern = Json::object(), alpha_pattern = Json::object();
 };
 
 // Prompt tuning as peft's PromptTuningConfig.
@@ -57,6 +62,9 @@ class Tuning {
 
   // Positions that stand in front of every row and are computed like any other.
   virtual int64_t virtual_tokens() const { return 0; }
+
+  // Whether apply() reads the embedding's values.
+  virtual bool begins_at_embedding(CausalLm& /*model*/) const { return virtual_tokens() > 0; }
 };
 
 std::unique_ptr<Tuning> make_tuning(TuningMethod method, const TuningOptions& options = {});

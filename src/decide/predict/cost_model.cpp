@@ -88,7 +88,7 @@ class Predictor {
     cost.memory = memory_.at_peak(schedule.peak_bytes);
     // Read: parameter, gradient, state; written: parameter and state.
     const MemoryCost& memory = cost.memory;
-    const double trained = (root_.trained + layers * layer_.trained) * sizes_.element().trained;
+    const double trained = root_.trained + layers * layer_.trained;
     if (machine_.memory_bytes_per_s > 0) {
       cost.optimizer_s = machine_.stack.update_scale *
                          (2 * trained + std::min(trained, memory.gradients) +

@@ -61,8 +61,8 @@ MemoryCost MemoryModel::between_backward_and_update() const {
     // Each gradient is freed there and then, but the largest of the root: that of the output projection comes with the
     // loss, and a tied embedding's waits for its second part (optim/update_in_backward.h).
     for (const TrainedShape& tensor : work_.root.trained)
-      memory.gradients = std::max(
-          memory.gradients, static_cast<double>(sizes_.part_of(tensor)) * sizes_.element().trained);
+      memory.gradients = std::max(memory.gradients, static_cast<double>(sizes_.part_of(tensor)) *
+                                                        sizes_.trained_bytes(tensor));
   } else {
     memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
   }
@@ -136,12 +136,11 @@ void MemoryModel::put_masters(MemoryCost& memory) const {
 
 // Of what a rank updates, on the device.
 double MemoryModel::update_copies() const {
-  const double elements = root_.trained + static_cast<double>(work_.layers) * layer_.trained;
-  const double bytes = sizes_.element().trained;
-  if (!keeps_masters()) return stack_.update_copies * elements * bytes;
+  const double bytes = root_.trained + static_cast<double>(work_.layers) * layer_.trained;
+  if (!keeps_masters()) return stack_.update_copies * bytes;
   if (offloads_state()) return 0;
-  const double at_once = sizes_.layout().sharded ? std::min(elements, kUpdatedElements) : elements;
-  return kMasterUpdateCopies * at_once * bytes;
+  const double most = kUpdatedElements * kFloatBytes;
+  return kMasterUpdateCopies * (sizes_.layout().sharded ? std::min(bytes, most) : bytes);
 }
 
 // With its gradients, and the 4-bit weight that is expanded.
@@ -240,13 +239,13 @@ double MemoryModel::band_bytes() const {
 // elements, with parameters and gradients where these visit, too.
 double MemoryModel::offloaded_chunk_bytes() const {
   if (!offloads_state() || keeps_masters()) return 0;  // ZeRO updates on the host
-  const double beside = offloads_shards() ? 2 * sizes_.element().trained : 0;  // of an element
   double elements = 0, bytes = 0, all_elements = 0, all_bytes = 0;
   for (const auto& [unit, count] :
        {std::pair{&work_.root, int64_t{1}}, std::pair{&work_.layer, work_.layers}}) {
     for (const TrainedShape& tensor : unit->trained) {
       const auto part = static_cast<double>(sizes_.part_of(tensor));
-      const double visits = sizes_.state_of(tensor) + beside * part;
+      const double beside = offloads_shards() ? 2 * sizes_.trained_bytes(tensor) * part : 0;
+      const double visits = sizes_.state_of(tensor) + beside;
       elements = std::max(elements, part);
       bytes = std::max(bytes, visits);
       all_elements += static_cast<double>(count) * part;
@@ -263,8 +262,7 @@ double MemoryModel::logit_chunk_bytes() const {
         product_dtype_name(job_.precision.torch_dtype, job_.precision.autocast);
     return dtype == "bfloat16" && multiplies_tiles() ? kTileLogitChunkBytes : kLogitChunkBytes;
   }
-  const bool trained = row_of(job_.tuning).trains_weights;
-  const double bytes = trained ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
+  const double bytes = work_.trains_head ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
   const double tile_bytes =
       kGpuLogitRows * static_cast<double>(work_.vocabulary) * sizes_.element().computed;
   return std::max(1.0, std::floor(bytes / tile_bytes)) * tile_bytes;

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "predict/adapter_work.h"
 #include "sftbench/base/error.h"
 #include "sftbench/families/family.h"
 #include "sftbench/families/model_config.h"
@@ -23,52 +24,61 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-bool trains_weights(const TrainingJob& job) {
-  return row_of(job.tuning).trains_weights;
-}
-
 // MLPs run tile by tile, and again in the backward pass (ops/row_tiles.h).
 bool is_tiled(const TrainingJob& job) {
   return job.activations.mlp_tiles > 1;
 }
 
-bool is_target(const LoraPlan& lora, const std::string& linear) {
-  return std::any_of(
-      lora.target_modules.begin(), lora.target_modules.end(),
-      [&linear](const std::string& target) { return is_lora_target(linear, target); });
+void put(const TrainingJob& job, const TensorShape& tensor, UnitTensors& unit) {
+  (trains(job, tensor.name) ? unit.trained : unit.frozen).push_back({tensor.name, tensor.sizes});
 }
 
 UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
   UnitTensors unit;
-  std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
   const bool quantized = row_of(job.tuning).quantized_weights;
   for (const TensorShape& tensor : layer.tensors) {
     const bool router = tensor.name.ends_with(".gate.weight");
     if (quantized && tensor.sizes.size() > 1 && !router) {
       unit.quantized += static_cast<double>(tensor.elements());
     } else {
-      base.push_back({tensor.name, tensor.sizes});
+      put(job, tensor, unit);
     }
   }
   if (!row_of(job.tuning).adds_adapters) return unit;
   for (const LinearShape& linear : layer.linears) {
     if (!is_target(job.lora, linear.name)) continue;
-    unit.trained.push_back({linear.name + ".lora_A.weight", {job.lora.rank, linear.in}});
-    unit.trained.push_back({linear.name + ".lora_B.weight", {linear.out, job.lora.rank}});
+    const int64_t rank = layer_rank(job, linear.name);
+    unit.trained.push_back({linear.name + ".lora_A.weight", {rank, linear.in}});
+    unit.trained.push_back({linear.name + ".lora_B.weight", {linear.out, rank}});
     if (job.lora.use_dora)
       unit.trained.push_back({linear.name + ".lora_magnitude_vector.weight", {linear.out}});
   }
   return unit;
 }
 
-UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape, int64_t hidden) {
+std::string output_parameter(const ModelConfig& config) {
+  return std::string(family_of(config).names.output) + ".weight";
+}
+
+// As in peft a tied output projection is one of its own beside an embedding that trains, and the other way round.
+UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape,
+                         const ModelConfig& config) {
   UnitTensors unit;
-  std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
-  for (const TensorShape& tensor : shape.before) base.push_back({tensor.name, tensor.sizes});
-  for (const TensorShape& tensor : shape.after) base.push_back({tensor.name, tensor.sizes});
+  for (const TensorShape& tensor : shape.before) put(job, tensor, unit);
+  for (const TensorShape& tensor : shape.after) put(job, tensor, unit);
+  const TensorShape output = {output_parameter(config), shape.before.front().sizes};
+  const bool trains_rows = trains(job, shape.before.front().name) || trains(job, output.name);
+  if (config.tie_word_embeddings && !trains_weights(job) && trains_rows) put(job, output, unit);
+  for (const AdaptedLinear& linear : adapted_tokens(job, config)) {
+    const bool looks_up = linear.in == config.vocab_size;
+    unit.trained.push_back({linear.name + (looks_up ? ".lora_embedding_A" : ".lora_A.weight"),
+                            {linear.rank, linear.in}});
+    unit.trained.push_back({linear.name + (looks_up ? ".lora_embedding_B" : ".lora_B.weight"),
+                            {linear.out, linear.rank}});
+  }
   if (job.tuning == TuningMethod::kPrompt) {
     unit.trained.push_back(
-        {"prompt_encoder.embedding.weight", {job.prompt.virtual_tokens, hidden}});
+        {"prompt_encoder.embedding.weight", {job.prompt.virtual_tokens, config.hidden_size}});
   }
   return unit;
 }
@@ -133,15 +143,15 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
     const double one = product_flops(linear, positions);
     products += one;
     if (is_every_other_product(linear)) every_other += one;
-    if (trains_weights(job)) trained += one;
+    if (trains(job, linear.name + ".weight")) trained += one;
     if (!row_of(job.tuning).adds_adapters || !is_target(job.lora, linear.name)) continue;
-    const double adapter =
-        2.0 * static_cast<double>(job.lora.rank * (linear.in + linear.out)) * positions;
+    const int64_t rank = layer_rank(job, linear.name);
+    const double adapter = 2.0 * static_cast<double>(rank * (linear.in + linear.out)) * positions;
     products += adapter;
     trained += adapter;
     if (!job.lora.use_dora) continue;
     if (job.lora.dropout > 0) products += one;  // of what is dropped, and of what is not
-    norms += 2.0 * static_cast<double>(job.lora.rank * linear.in * linear.out);
+    norms += 2.0 * static_cast<double>(rank * linear.in * linear.out);
   }
   const ExpertsShape& experts = layer.experts;
   const double routed = 2.0 * static_cast<double>(experts.routed + experts.active) * positions;
@@ -174,11 +184,17 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
 UnitFlops head_flops(const TrainingJob& job, const ModelConfig& config, double positions) {
   const double product =
       2.0 * static_cast<double>(config.vocab_size * config.hidden_size) * positions;
-  return {product, 0, trains_weights(job) ? 2 * product : product};
+  double adapter = 0;
+  for (const AdaptedLinear& linear : adapted_tokens(job, config)) {
+    if (linear.in == config.hidden_size)
+      adapter += 2.0 * static_cast<double>(linear.rank * (linear.in + linear.out)) * positions;
+  }
+  const double trained = trains(job, output_parameter(config)) ? product : 0;
+  return {product + adapter, 0, product + trained + 2 * adapter};
 }
 
 bool is_trained(const TrainingJob& job, const LinearShape& linear) {
-  return trains_weights(job) ||
+  return trains(job, linear.name + ".weight") ||
          (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name));
 }
 
@@ -280,9 +296,9 @@ LinearWork linear_work(const TrainingJob& job, const LinearShape& linear) {
   LinearWork work;
   work.in = static_cast<double>(linear.in);
   work.out = static_cast<double>(linear.out);
-  work.trained = trains_weights(job);
+  work.trained = trains(job, linear.name + ".weight");
   if (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name)) {
-    work.adapter_rank = static_cast<double>(job.lora.rank);
+    work.adapter_rank = static_cast<double>(layer_rank(job, linear.name));
     work.has_magnitude = job.lora.use_dora;
   }
   return work;
@@ -445,7 +461,8 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   work.vocabulary = config.vocab_size;
   work.narrow_loss = family_of(config).model_class == ModelClass::kGptBigCode &&
                      !config.transposed_linears;  // GPT-2 has the usual loss
-  work.root = root_tensors(job, model.shape, config.hidden_size);
+  work.root = root_tensors(job, model.shape, config);
+  work.trains_head = trains(job, output_parameter(config));
   work.head_flops = head_flops(job, config, static_cast<double>(work.positions));
   return work;
 }

@@ -52,7 +52,8 @@ struct ModelWork {
   UnitTensors root;
   UnitTensors layer;
   UnitFlops layer_flops;
-  UnitFlops head_flops;          // output projection and loss
+  UnitFlops head_flops;  // output projection and loss
+  bool trains_head = false;
   double kept_per_position = 0;  // values of a layer that wait for its backward pass
   double kept_when_recomputed = 0;
   // By this engine, which leaves out what only a frozen weight's gradient would need; and of the

@@ -16,14 +16,13 @@ ElementBytes element_bytes(const TrainingJob& job, const StackModel& stack, bool
   ElementBytes bytes;
   bytes.stored = static_cast<double>(row_of(job.precision.torch_dtype).bytes);
   bytes.computed = autocasts ? 2 : bytes.stored;
-  const bool upcasts =
-      (stack.upcasts_shards && sharded && bytes.computed < kFloatBytes && autocasts) ||
-      (stack.adapters_in_float32 && row_of(job.tuning).adds_adapters);
+  const bool upcasts = stack.upcasts_shards && sharded && bytes.computed < kFloatBytes && autocasts;
   bytes.trained = upcasts ? kFloatBytes : bytes.stored;
+  bytes.adapter = stack.adapters_in_float32 ? kFloatBytes : bytes.trained;
   bytes.gathered = sharded ? bytes.computed : bytes.stored;
   if (stack.keeps_master_weights && bytes.computed < kFloatBytes) {
     bytes.stored = bytes.gathered = bytes.computed;
-    bytes.trained = bytes.master = kFloatBytes;
+    bytes.trained = bytes.adapter = bytes.master = kFloatBytes;
   }
   const bool widens =
       stack.widens_beside_quantized && row_of(job.tuning).quantized_weights && !sharded;
@@ -92,28 +91,40 @@ UnitBytes UnitSizes::of(const UnitTensors& unit) const {
     return elements;
   };
   const double frozen = padded(unit.frozen);
-  const double trained = padded(unit.trained);
+  const double trained = padded(unit.trained), each = mean_trained_bytes(unit.trained);
   const auto parts = static_cast<double>(layout_.sharded ? shards : 1);
   UnitBytes bytes;
   const double quantized = unit.quantized * quantized_bytes_;
   const bool masters = element_.master > 0;
-  const double own =
-      masters ? element_.stored : element_.trained;  // of a trained parameter, beside its master
+  const double own = masters ? element_.stored : each;  // of a trained parameter, beside its master
   const double gradient_parts = layout_.divides_gradients ? static_cast<double>(shards) : 1.0;
   bytes.shard = (frozen * element_.frozen + trained * own + quantized) / parts;
-  bytes.trained = trained / static_cast<double>(shards);
+  bytes.trained = trained / static_cast<double>(shards) * each;
   bytes.shard_grads = trained / gradient_parts * own;
   bytes.updated = trained * own;
   bytes.gathered = (frozen + trained) * element_.gathered + quantized;
   bytes.gradients = trained * element_.gathered;
   bytes.reduced = trained * element_.reduced;
   bytes.replicated = bytes.reduced / parts;
-  bytes.state = bytes.trained * element_.master;
+  bytes.state = trained / static_cast<double>(shards) * element_.master;
   for (const TrainedShape& tensor : unit.trained) {
     bytes.state += state_of(tensor);
     bytes.visiting = std::max(bytes.visiting, visiting_of(tensor));
   }
   return bytes;
+}
+
+double UnitSizes::trained_bytes(const TrainedShape& tensor) const {
+  return tensor.name.find(".lora_") == std::string::npos ? element_.trained : element_.adapter;
+}
+
+double UnitSizes::mean_trained_bytes(const std::vector<TrainedShape>& tensors) const {
+  double elements = 0, bytes = 0;
+  for (const TrainedShape& tensor : tensors) {
+    elements += static_cast<double>(tensor.elements());
+    bytes += static_cast<double>(tensor.elements()) * trained_bytes(tensor);
+  }
+  return elements == 0 ? element_.trained : bytes / elements;
 }
 
 int64_t UnitSizes::part_of(const TrainedShape& tensor) const {
@@ -131,7 +142,7 @@ double UnitSizes::state_of(const TrainedShape& tensor) const {
 }
 
 StateBytes UnitSizes::state_bytes_of(const TrainedShape& tensor) const {
-  return state_bytes(job_.optimizer.kind, tensor, static_cast<int64_t>(element_.trained),
+  return state_bytes(job_.optimizer.kind, tensor, static_cast<int64_t>(trained_bytes(tensor)),
                      job_.device.kind == "cuda");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "predict/model_work.h"
 #include "sftbench/plan/training_job.h"
@@ -37,7 +38,8 @@ struct ElementBytes {
   double stored = 4;    // a parameter at rest
   double computed = 4;  // a value in a product
   double frozen = 4;    // a parameter at rest that is neither trained nor quantized
-  double trained = 4;   // a trained parameter at rest, its gradient and its state
+  double trained = 4;   // a trained parameter of the model at rest, its gradient and its state
+  double adapter = 4;   // the same of an adapter
   double gathered = 4;  // a parameter that is gathered
   double reduced = 4;   // a gradient that is reduced
   double master = 0;    // a trained parameter's copy in float32, beside it
@@ -52,7 +54,7 @@ struct UnitBytes {
   double reduced = 0;     // what a reduction is about
   double replicated = 0;  // what replicas sum: the shard, or everything
   double updated = 0;     // trained parameters as they are gathered behind their update
-  double trained = 0;     // elements that this rank updates
+  double trained = 0;     // trained parameters that this rank updates
   double state = 0;       // of the optimizer, on the device
   double visiting = 0;    // of its states that live in the host's memory: the most at a time
 };
@@ -69,10 +71,14 @@ class UnitSizes {
   // Elements of the tensor of which a rank updates at most.
   int64_t part_of(const TrainedShape& tensor) const;
 
+  // Of an element that trains.
+  double trained_bytes(const TrainedShape& tensor) const;
+
   // Of the optimizer for this part: on the device, or where it waits on the host.
   double state_of(const TrainedShape& tensor) const;
 
  private:
+  double mean_trained_bytes(const std::vector<TrainedShape>& tensors) const;
   TrainedShape own_part(const TrainedShape& tensor) const;
   StateBytes state_bytes_of(const TrainedShape& tensor) const;
   double visiting_of(const TrainedShape& tensor) const;

@@ -122,8 +122,7 @@ class SettingsReader {
         continue;
       }
       try {
-        numbers.push_back(
-            {expression, ModulePattern("(.*\\.)?(" + expression + ")"), number.get<double>()});
+        numbers.push_back({expression, end_pattern(expression), number.get<double>()});
       } catch (const ModulePatternError& problem) {
         add(place, problem.what(), "a regular expression with " + kind(of_rank));
       }

@@ -3,7 +3,11 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -62,6 +66,40 @@ bool ModulePattern::matches(const std::string& name) const {
   if (found >= 0) return true;
   if (found == PCRE2_ERROR_NOMATCH) return false;
   throw ModulePatternError("cannot be matched: " + message_of(found));
+}
+
+ModulePattern end_pattern(const std::string& expression) {
+  return ModulePattern("(.*\\.)?(" + expression + ")");
+}
+
+NumberPatterns::NumberPatterns(const Json& numbers, bool whole) {
+  for (const auto& [expression, number] : numbers.items()) {
+    const bool fits = whole ? number.is_number_integer() : number.is_number();
+    if (!fits || number.get<double>() <= 0 || !std::isfinite(number.get<double>())) {
+      throw ModulePatternError("'" + expression + "' has " + json_text(number) + "; expected a " +
+                               (whole ? "whole " : "") + "number above 0");
+    }
+    try {
+      numbers_.push_back({expression, end_pattern(expression), number.get<double>()});
+    } catch (const ModulePatternError& problem) {
+      throw ModulePatternError("'" + expression + "' " + problem.what());
+    }
+  }
+}
+
+std::optional<double> NumberPatterns::of(const std::string& module) const {
+  for (const Number& number : numbers_)
+    if (number.pattern.matches(module)) return number.value;
+  return std::nullopt;
+}
+
+std::string NumberPatterns::idle(const std::vector<std::string>& modules) const {
+  for (const Number& number : numbers_) {
+    if (std::none_of(modules.begin(), modules.end(),
+                     [&](const std::string& module) { return number.pattern.matches(module); }))
+      return number.expression;
+  }
+  return {};
 }
 
 }  // namespace sftbench

@@ -4,15 +4,17 @@
 #include <filesystem>
 #include <utility>
 
+#include "plan/lora_plan.h"
 #include "plan/lora_targets.h"
 #include "plan/model_source.h"
+#include "sftbench/base/fields.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
-#include "sftbench/families/lora_fit.h"
 #include "sftbench/plan/base_precision.h"
 #include "sftbench/plan/job_steps.h"
 #include "sftbench/plan/known_model.h"
 #include "sftbench/plan/support.h"
+#include "sftbench/plan/training_job_fields.h"
 
 namespace sftbench {
 namespace {
@@ -132,21 +134,16 @@ class ModelFit : RequestReader {
                      "them works");
     }
     if (!is_known_family()) return;
-    struct Asked {
-      Json hf_config;
-      std::vector<std::string> targets;
-      int64_t rank = -1;
-      std::string refusal;
-    };
-    thread_local Asked last;
-    const int64_t rank = integer("r");
-    if (last.rank != rank || last.targets != chosen_.targets ||
-        last.hf_config != model_.hf_config) {
-      const KnownModel& model = known_model(model_);
-      last = {model_.hf_config, chosen_.targets, rank,
-              lora_refusal(linears_of(model.config, model.shape), chosen_.targets, rank)};
+    LoraPlan plan = lora_plan(*this);
+    plan.target_modules = chosen_.targets;
+    thread_local std::pair<Json, std::string> last;  // what was asked, and why it is refused
+    Json asked = {model_.hf_config, name_of(experiment_.tuning), json_of_fields(plan)};
+    if (last.first != asked) {
+      const bool quantized = row_of(experiment_.tuning).quantized_weights;
+      last.second = adapters_refusal(plan, quantized, known_model(model_));
+      last.first = std::move(asked);
     }
-    if (!last.refusal.empty()) throw RunError(ReasonCode::kUnsupported, last.refusal);
+    if (!last.second.empty()) throw RunError(ReasonCode::kUnsupported, last.second);
   }
 
   static bool names_a_linear(const ModelShape& shape, const std::string& target) {

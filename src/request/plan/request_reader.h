@@ -22,6 +22,7 @@ class RequestReader {
   int64_t integer(const char* property) const { return inputs_.at(property).get<int64_t>(); }
   bool flag(const char* property) const { return inputs_.at(property).get<bool>(); }
 
+  bool has_argument(const char* name) const { return experiment_.find(name) != nullptr; }
   // An input only where it differs from what the experiment fixes.
   const Json& argument(const char* name) const;
   std::string argument_text(const char* name) const;

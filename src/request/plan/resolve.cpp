@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/lora_plan.h"
 #include "plan/model_fit.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
@@ -56,7 +57,10 @@ class Resolver : RequestReader {
                        argument("offload_activations").get<bool>(),
                        argument("mlp_tiles").get<int64_t>()};
     job.kernels = kernels();
-    if (has_adapters()) job.lora = lora();
+    if (has_adapters()) {
+      job.lora = lora_plan(*this);
+      job.lora.target_modules = listed_targets(*this);
+    }
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
     job.model = model(simulated() ? "random" : options_.weights,
                       argument_text("tokenizer_name_or_path").empty());
@@ -248,26 +252,6 @@ class Resolver : RequestReader {
   }
 
   bool has_adapters() const { return row_of(experiment_.tuning).adds_adapters; }
-
-  // Weights that are quantized have no such argument.
-  std::string invocation_string() const {
-    if (experiment_.find("alora_invocation_string") == nullptr) return {};
-    return unescaped_text(argument_text("alora_invocation_string"));
-  }
-
-  bool has_magnitudes() const {
-    return experiment_.find("use_dora") != nullptr && argument("use_dora").get<bool>();
-  }
-
-  LoraPlan lora() const {
-    return {.rank = integer("r"),
-            .alpha = inputs_.at("lora_alpha").get<double>(),
-            .dropout = number("lora_dropout"),
-            .target_modules = listed_targets(*this),
-            .invocation_string = invocation_string(),
-            .use_rslora = argument("use_rslora").get<bool>(),
-            .use_dora = has_magnitudes()};
-  }
 
   PromptPlan prompt() const {
     return {.virtual_tokens = argument("num_virtual_tokens").get<int64_t>(),

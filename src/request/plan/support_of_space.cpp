@@ -15,8 +15,9 @@ std::string question_of(const Json& inputs) {
   std::string question;
   for (const char* property :
        {"model_name", "model_max_length", "dataset_id", "training_data_path", "data_mixture",
-        "target_modules", "r", "fast_moe", "number_gpus", "offload_params", "distributed_backend",
-        "accelerate_config_fsdp_transformer_layer_cls_to_wrap"}) {
+        "target_modules", "r", "modules_to_save", "rank_pattern", "alpha_pattern", "use_dora",
+        "alora_invocation_string", "fast_moe", "number_gpus", "offload_params",
+        "distributed_backend", "accelerate_config_fsdp_transformer_layer_cls_to_wrap"}) {
     const auto found = inputs.find(property);
     question += found == inputs.end() ? std::string("-") : json_text(*found);
     question += '\n';

@@ -167,11 +167,12 @@ std::string backend_of(const Json& inputs, const std::string& origin) {
 }  // namespace
 
 bool came_after_0_1_0(std::string_view field) {
-  constexpr std::array<std::string_view, 11> kLater = {
+  constexpr std::array<std::string_view, 14> kLater = {
       "data.mask",           "data.most_entries",    "evaluation.steps_ratio",
       "evaluation.on_start", "evaluation.generated", "evaluation.max_new_tokens",
       "save.steps_ratio",    "save.log_steps_ratio", "lora.use_rslora",
-      "lora.use_dora",       "dashboard_url"};
+      "lora.use_dora",       "lora.modules_to_save", "lora.rank_pattern",
+      "lora.alpha_pattern",  "dashboard_url"};
   return std::find(kLater.begin(), kLater.end(), field) != kLater.end();
 }
 

@@ -239,10 +239,9 @@ void ArgumentFileReader::settle_adapters() {
         {rank_place_, "lora_alpha", scalar_node(std::to_string(2 * *rank_without_alpha_))});
   }
   if (file_.tuning != "full") return;
-  constexpr std::array kOfAdapters = {"r",          "lora_alpha", "lora_dropout",
-                                      "use_rslora", "use_dora",   "target_modules"};
   std::vector<std::string> idle;
-  for (const char* property : kOfAdapters) {
+  for (const std::string& property : adapter_properties()) {
+    if (property == "alora_invocation_string") continue;  // settle_invocation()
     if (const GivenValue* value = find(property)) idle.push_back(value->source);
     (void)taken(property);
   }

@@ -2,18 +2,26 @@
 
 #include <set>
 
+#include "sftbench/base/error.h"
+#include "sftbench/catalog/catalog.h"
+
 namespace sftbench {
 namespace {
 
 // Texts that stand for themselves: "1.0" is the name of a folder, "# x" no comment.
 bool is_free_text(const std::string& property) {
   static const std::set<std::string> kTexts = {
-      "alora_invocation_string", "chat_template",       "conversation_column",
-      "data_formatter_template", "dataset_text_field",  "input_column_name",
-      "lr_scheduler_kwargs",     "output_column_name",  "prompt_tuning_init_text",
-      "response_template",       "target_modules",      "tokenizer_name_or_path",
-      "training_data_path",      "validation_data_path"};
-  return kTexts.count(property) > 0;
+      "alora_invocation_string", "chat_template",           "conversation_column",
+      "data_formatter_template", "dataset_text_field",      "input_column_name",
+      "output_column_name",      "prompt_tuning_init_text", "response_template",
+      "tokenizer_name_or_path",  "training_data_path",      "validation_data_path"};
+  if (kTexts.count(property) > 0) return true;
+  for (const Experiment& experiment : Catalog::shipped().experiments) {
+    const PropertySpec* spec = experiment.find(property);
+    if (spec != nullptr)
+      return spec->kind == PropertyKind::kModuleNames || spec->kind == PropertyKind::kObject;
+  }
+  return false;
 }
 
 }  // namespace
@@ -88,6 +96,10 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--use-dora", "use_dora", nullptr, "DoRA: train a magnitude for each row of their weights"},
       {"--lora-targets", "target_modules", "NAMES",
        "linears that get them: all-linear, names with commas between, or a regular expression"},
+      {"--lora-modules-to-save", "modules_to_save", "NAMES",
+       "modules that are trained whole beside them: embed_tokens,lm_head"},
+      {"--lora-rank-pattern", "rank_pattern", "JSON", "ranks of single linears: {\"q_proj\": 8}"},
+      {"--lora-alpha-pattern", "alpha_pattern", "JSON", "the same of lora_alpha"},
       {"--alora-invocation-string", "alora_invocation_string", "TEXT",
        "activated LoRA: adapters act from the last occurrence of this text in an entry on"},
       {"--mask", "conversation_mask", "assistant|fms",
@@ -98,6 +110,17 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--prompt-init-text", "prompt_tuning_init_text", "TEXT", "whose embeddings they begin at"},
   };
   return kOptions;
+}
+
+std::vector<std::string> adapter_properties() {
+  const Catalog& catalog = Catalog::shipped();
+  const Experiment* full = catalog.experiment("finetune_full_benchmark-v1.0.0");
+  const Experiment* lora = catalog.experiment("finetune_lora_benchmark-v1.0.0");
+  check(full != nullptr && lora != nullptr, "the catalog has both experiments");
+  std::vector<std::string> properties = lora->names();
+  std::erase_if(properties,
+                [full](const std::string& name) { return full->find(name) != nullptr; });
+  return properties;
 }
 
 std::vector<GivenValue> given_values(const std::vector<GivenOption>& given) {

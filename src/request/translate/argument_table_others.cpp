@@ -58,7 +58,7 @@ const std::vector<ArgumentRow>& other_arguments() {
       {"export_dir export_size export_device export_legacy_format export_quantization_bit "
        "export_quantization_dataset export_hub_model_id",
        kFixed, kMerge},
-      {"additional_target", kFixed},
+      {"additional_target", kProperty, "modules_to_save"},
       {"use_unsloth", kChoice, "", "false"},
       {"resize_vocab use_unsloth_gc use_llama_pro use_galore use_apollo use_badam "
        "use_adam_mini use_muon use_dft_loss use_asft_loss use_eaft_loss use_kt "

@@ -90,6 +90,8 @@ class Exporter {
   std::optional<Json> spelled(const std::string& key, const ExportFact& fact) const {
     const ArgumentName& name = *find_argument(key);
     if (name.use == ArgumentUse::kChoice) return choice(key, name, fact);
+    if (key == "additional_target" && name.what == fact.property)
+      return Json(join(fact.value.get<std::vector<std::string>>(), ","));
     if (name.use == ArgumentUse::kProperty)
       return name.what == fact.property ? std::optional(fact.value) : std::nullopt;
     if (const std::optional<Json> value = own_spelling(key, fact)) return value;

@@ -19,6 +19,9 @@ void put_adapters(const TrainingJob& job, Facts& facts) {
     facts.push_back({"target_modules", targets});
     facts.push_back({"use_rslora", job.lora.use_rslora, false});
     facts.push_back({"use_dora", job.lora.use_dora, false});
+    facts.push_back({"modules_to_save", job.lora.modules_to_save, Json::array()});
+    facts.push_back({"rank_pattern", job.lora.rank_pattern, Json::object()});
+    facts.push_back({"alpha_pattern", job.lora.alpha_pattern, Json::object()});
     if (!job.lora.invocation_string.empty()) {
       facts.push_back({"activated", "true"});
       facts.push_back({"alora_invocation_string", escaped_text(job.lora.invocation_string)});

@@ -36,7 +36,7 @@ const std::vector<ExportProgram>& all_export_programs() {
            "lr_scheduler_type lr_scheduler_kwargs adam_beta1 adam_beta2 adam_epsilon "
            "max_grad_norm optim seed gradient_checkpointing gradient_checkpointing_kwargs bf16 "
            "fp16 tf32 use_peft lora_r lora_alpha lora_dropout use_rslora use_dora "
-           "lora_target_modules "
+           "lora_target_modules lora_modules_to_save "
            "use_liger_kernel activation_offloading",
        .always = R"({"output_dir": "out", "save_strategy": "no", "logging_steps": 1,
                      "report_to": "none"})",
@@ -55,6 +55,7 @@ const std::vector<ExportProgram>& all_export_programs() {
                "adam_beta2 adam_epsilon max_grad_norm optimizer seed gradient_checkpointing "
                "gradient_checkpointing_kwargs bf16 fp16 tf32 adapter lora_r lora_alpha "
                "lora_dropout peft_use_rslora peft_use_dora lora_target_linear lora_target_modules "
+               "lora_modules_to_save "
                "plugins "
                "activation_offloading "
                "context_parallel_size",
@@ -70,15 +71,15 @@ const std::vector<ExportProgram>& all_export_programs() {
        .fsdp2 = true},
       {.name = "llamafactory",
        .file = "llamafactory.yaml",
-       .keys =
-           "model_name_or_path flash_attn val_size eval_strategy eval_steps "
-           "per_device_eval_batch_size eval_on_start cutoff_len max_samples neat_packing "
-           "num_train_epochs "
-           "max_steps per_device_train_batch_size gradient_accumulation_steps learning_rate "
-           "weight_decay warmup_ratio warmup_steps lr_scheduler_type lr_scheduler_kwargs "
-           "adam_beta1 adam_beta2 adam_epsilon max_grad_norm optim seed "
-           "disable_gradient_checkpointing use_reentrant_gc bf16 fp16 tf32 finetuning_type "
-           "lora_rank lora_alpha lora_dropout use_rslora use_dora lora_target enable_liger_kernel",
+       .keys = "model_name_or_path flash_attn val_size eval_strategy eval_steps "
+               "per_device_eval_batch_size eval_on_start cutoff_len max_samples neat_packing "
+               "num_train_epochs "
+               "max_steps per_device_train_batch_size gradient_accumulation_steps learning_rate "
+               "weight_decay warmup_ratio warmup_steps lr_scheduler_type lr_scheduler_kwargs "
+               "adam_beta1 adam_beta2 adam_epsilon max_grad_norm optim seed "
+               "disable_gradient_checkpointing use_reentrant_gc bf16 fp16 tf32 finetuning_type "
+               "lora_rank lora_alpha lora_dropout use_rslora use_dora lora_target "
+               "additional_target enable_liger_kernel",
        .always = R"({"do_train": true, "output_dir": "out", "save_strategy": "no",
                      "logging_steps": 1, "report_to": "none"})",
        .nf4 = R"({"quantization_bit": 4, "quantization_method": "bnb",

@@ -83,6 +83,9 @@ Json derived_values(const TrainingJob& job) {
   }
   if (job.lora.use_rslora) derived["use_rslora"] = true;
   if (job.lora.use_dora) derived["use_dora"] = true;
+  if (!job.lora.modules_to_save.empty()) derived["modules_to_save"] = job.lora.modules_to_save;
+  if (!job.lora.rank_pattern.empty()) derived["rank_pattern"] = job.lora.rank_pattern;
+  if (!job.lora.alpha_pattern.empty()) derived["alpha_pattern"] = job.lora.alpha_pattern;
   if (job.evaluation.split > 0) derived["eval_split"] = job.evaluation.split;
   if (job.data.most_entries > 0) derived["max_train_samples"] = job.data.most_entries;
   if (job.data.sampling_seed != DataSource().sampling_seed) {

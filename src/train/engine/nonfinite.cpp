@@ -219,8 +219,7 @@ class WatchedLayers : public LayerRunner {
 // "model.norm.weight holds 3 values that are not finite", of the first such parameter.
 std::string blame_parameter(CausalLm& model, const std::string& prefix) {
   const std::string embedding = dotted(model.names().embedding);
-  const bool tied_head =
-      prefix == dotted(model.names().output) && model.config().tie_word_embeddings;
+  const bool tied_head = prefix == dotted(model.names().output) && model.is_tied();
   const std::string names = tied_head ? embedding : prefix;
   for (const NamedParameter& parameter : model.parameters()) {
     const bool asked = parameter.name.rfind(names, 0) == 0 ||

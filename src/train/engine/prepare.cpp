@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <future>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "engine/choose_tuning.h"
 #include "engine/encode_entries.h"
 #include "engine/host_memory.h"
 #include "engine/prepare_data.h"
@@ -49,16 +51,6 @@ std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan,
   return plan.use_reentrant ? checkpoint_reentrant(layers) : checkpoint_segments(layers);
 }
 
-// Virtual tokens start from the embeddings of a text or, with no ids, at random.
-std::vector<int32_t> initial_prompt(const PromptPlan& plan, const Tokenizer& tokenizer) {
-  if (plan.init == "RANDOM") return {};
-  if (plan.init != "TEXT") throw unsupported_choice("prompt.init", plan.init, {"RANDOM", "TEXT"});
-  std::vector<int32_t> ids = tokenizer.encode(plan.init_text);
-  if (!ids.empty()) return ids;
-  throw RunError(ReasonCode::kUnsupported,
-                 "prompt.init_text has no tokens; give a text, or \"init\": \"RANDOM\"");
-}
-
 // What rows that several ranks divide cannot be.
 void require_rows_divide(const TrainingJob& job) {
   const auto refuse = [&](const std::string& what, const std::string& works) {
@@ -77,47 +69,6 @@ void require_rows_divide(const TrainingJob& job) {
     refuse("virtual tokens stand in front of whole rows", "tuning full and lora divide rows");
   if (!job.data.image_field.empty())
     refuse("rows with images stay whole", "context_parallel 1 works");
-}
-
-// Virtual tokens stand in front of rows; of a row of several entries only the first would see them.
-void require_prompt_per_row(const PaddingRow& padding) {
-  if (!padding.one_row) return;
-  throw RunError(ReasonCode::kUnsupported,
-                 std::string("prompt tuning with padding ") + padding.name +
-                     ": its virtual tokens stand in front of each row, so a row has to be one "
-                     "entry; longest or max_length works");
-}
-
-// Where activated LoRA cannot be.
-void require_invocation_fits(const TrainingJob& job) {
-  if (job.lora.invocation_string.empty()) return;
-  const auto refuse = [](const std::string& what) {
-    throw RunError(ReasonCode::kUnsupported, "lora.invocation_string: " + what);
-  };
-  if (row_of(job.tuning).quantized_weights) {
-    refuse("peft has no activated LoRA over quantized weights; tuning lora works");
-  }
-  if (!job.data.image_field.empty()) {
-    refuse("activated LoRA is trained on texts; tuning lora without it trains on images");
-  }
-}
-
-std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& tokenizer) {
-  TuningOptions options;
-  options.seed = job.seed;
-  options.lora = {job.lora.rank,
-                  job.lora.alpha,
-                  job.lora.dropout,
-                  job.lora.target_modules,
-                  invocation_of(job, tokenizer),
-                  job.lora.use_rslora,
-                  job.lora.use_dora};
-  options.prompt.virtual_tokens = job.prompt.virtual_tokens;
-  if (job.tuning == TuningMethod::kPrompt) {
-    require_prompt_per_row(row_of(job.data.padding));
-    options.prompt.initial_ids = initial_prompt(job.prompt, tokenizer);
-  }
-  return make_tuning(job.tuning, options);
 }
 
 void require_weights_fit(const TrainingJob& job) {
@@ -148,8 +99,21 @@ int64_t count_elements(const std::vector<NamedParameter>& parameters) {
 // Rows that are looked up and multiplied with nothing. The vocabulary may have grown.
 int64_t count_lookup_elements(CausalLm& model) {
   const ModelConfig& config = model.config();
-  const int64_t grown = model.embedding().numel() - config.vocab_size * config.hidden_size;
-  return shape_of(config).lookup_parameters + (config.tie_word_embeddings ? 0 : grown);
+  const int64_t counted = config.tie_word_embeddings ? 0 : config.vocab_size * config.hidden_size;
+  return shape_of(config).lookup_parameters +
+         (model.is_tied() ? 0 : model.embedding().numel() - counted);
+}
+
+// Whether an adapter has rows of its own for tokens that the base lacks.
+bool trains_new_rows(const ParallelParameters& parameters, CausalLm& model) {
+  const ModelNames& names = model.names();
+  const std::vector<ParameterInfo> inventory = parameters.inventory();
+  return std::any_of(inventory.begin(), inventory.end(), [&](const ParameterInfo& info) {
+    const bool of_tokens = info.name.starts_with(std::string(names.embedding) + ".") ||
+                           info.name.starts_with(std::string(names.output) + ".");
+    const int64_t most = *std::max_element(info.shape.begin(), info.shape.end());
+    return of_tokens && info.trains && most > model.config().vocab_size;
+  });
 }
 
 std::vector<TrainableTensor> trainable(const ParallelParameters& parameters, CausalLm& model) {
@@ -500,7 +464,8 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
                      *run.mesh,
                      group,
                      tuning->peft_config(*run.model),
-                     adds_text_tokens(tokenizer, run.model->config().vocab_size)};
+                     adds_text_tokens(tokenizer, run.model->config().vocab_size) ||
+                         trains_new_rows(*run.parameters, *run.model)};
   if (!job.save.resume_from.empty()) {
     watch.phase("reading the checkpoint");
     resume_run(run, job, state);

@@ -168,7 +168,8 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   work.total = own_bytes(*placed.model, mesh.shape(), row_of(job.parallel.strategy));
   LaterValues values(*placed.model, job, device, work);
   // Virtual tokens start from embeddings, new rows from the old ones: they have to be there first.
-  if (tuning.virtual_tokens() > 0 || vocabulary_size > placed.model->embedding().size(0)) {
+  if (tuning.begins_at_embedding(*placed.model) ||
+      vocabulary_size > placed.model->embedding().size(0)) {
     values.set_whole(parameter_units(*placed.model).front());
     resize_vocabulary(*placed.model, vocabulary_size);
   }

@@ -90,10 +90,15 @@ LossParts CausalLm::loss_parts(const TokenRows& rows, const torch::Tensor& label
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
+  ops::LogitAddend addend;
+  if (output_adapter_) {
+    const OutputAdapter::Product product = output_adapter_->product(hidden);
+    addend = {product.hidden, product.weight};
+  }
   LossParts parts;
   parts.cross_entropy = kernels_.linear_cross_entropy(
       hidden, weight, (rows.part ? labels_BS : shift_left(labels_BS)).flatten(),
-      logit_form(config_), denominator);
+      logit_form(config_), denominator, addend);
   if (balance_) parts.auxiliary = balance_->loss(hidden_BSH);
   return parts;
 }
@@ -118,7 +123,12 @@ torch::Tensor CausalLm::logits_of(torch::Tensor hidden) const {
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
-  return logit_form(config_).of(ops::linear(hidden, weight));
+  torch::Tensor logits = ops::linear(hidden, weight);
+  if (output_adapter_) {
+    const OutputAdapter::Product product = output_adapter_->product(hidden.flatten(0, -2));
+    logits = logits + ops::linear(product.hidden, product.weight).view_as(logits);
+  }
+  return logit_form(config_).of(logits);
 }
 
 std::vector<NamedLinear> CausalLm::linears() {

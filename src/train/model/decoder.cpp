@@ -32,6 +32,8 @@ torch::Tensor Decoder::hidden_states(const TokenRows& rows, LayerRunner& runner)
 // input_ids [B, S] -> [B, P + S, H]: the virtual tokens, where there are any, then the tokens.
 torch::Tensor Decoder::embed(const TokenRows& rows) const {
   torch::Tensor tokens_BSH = to_stream_dtype(embedding_.forward(rows.input_ids));
+  if (embedding_adapter() != nullptr)
+    tokens_BSH = embedding_adapter()->add_to(tokens_BSH, rows.input_ids);
   if (const double factor = config().multipliers.tokens; factor != 1.0) {
     const torch::Tensor rounded =
         torch::tensor(factor, torch::kFloat64).to(tokens_BSH.scalar_type());
@@ -57,6 +59,10 @@ const torch::Tensor& Decoder::output_weight() const {
   return output_.defined() ? output_ : embedding_.weight();
 }
 
+void Decoder::untie_output() {
+  if (!output_.defined()) output_ = embedding_.weight().detach().clone();
+}
+
 std::string Decoder::layer_name(int64_t index) const {
   return names().layer_prefix + std::to_string(index);
 }
@@ -64,10 +70,12 @@ std::string Decoder::layer_name(int64_t index) const {
 std::vector<NamedParameter> Decoder::parameters() {
   std::vector<NamedParameter> parameters;
   embedding_.append_parameters(names().embedding, parameters);
+  if (embedding_adapter() != nullptr) embedding_adapter()->append_parameters(parameters);
   append_first_parameters(parameters);
   for (int64_t i = 0; i < layer_count(); ++i) append_layer_parameters(i, layer_name(i), parameters);
   append_norm_parameters(names().final_norm, parameters);
   if (output_.defined()) parameters.push_back({std::string(names().output) + ".weight", &output_});
+  if (output_adapter() != nullptr) output_adapter()->append_parameters(parameters);
   if (prompt_.defined()) parameters.push_back({"prompt_embeddings", &prompt_});
   return parameters;
 }

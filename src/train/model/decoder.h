@@ -20,6 +20,7 @@ class Decoder : public CausalLm {
 
   torch::Tensor& embedding() final { return embedding_.weight(); }
   const torch::Tensor& output_weight() const final;
+  void untie_output() final;
   std::vector<NamedParameter> parameters() final;
   std::vector<NamedLinearGroup> linear_groups() final;
   torch::Tensor& prompt() final { return prompt_; }

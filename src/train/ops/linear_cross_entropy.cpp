@@ -1,6 +1,8 @@
 #include "sftbench/ops/linear_cross_entropy.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
@@ -79,10 +81,36 @@ void check_labels(const Tensor& labels, int64_t vocabulary) {
           std::to_string(lowest < 0 ? lowest : highest));
 }
 
+// One of the products that make the logits, and its gradients.
+struct Factor {
+  Factor(Tensor rows, const Tensor& matrix, bool x_wanted, bool weight_wanted)
+      : x(std::move(rows)), weight(matrix), x_too(x_wanted), weight_too(weight_wanted) {
+    adds_to_grad = weight_too && accumulates_in_place(weight) && weight.grad().defined();
+    dw = adds_to_grad ? weight.grad() : weight_too ? torch::empty_like(weight) : Tensor();
+    if (weight_too && !adds_to_grad && x.size(0) == 0) dw.zero_();
+    if (x_too) dx = torch::empty_like(x);
+  }
+
+  void add_to(Tensor& logits, int64_t begin, int64_t end) const {
+    add_matmul_nt(logits, x.slice(0, begin, end), weight);
+  }
+  void go_back(const Tensor& logits, int64_t begin, int64_t end, bool first) {
+    if (x_too) matmul_nn_into(dx.slice(0, begin, end), logits, weight);
+    if (weight_too)
+      matmul_tn_into(dw, logits, x.slice(0, begin, end), adds_to_grad || !first ? 1.0 : 0.0);
+  }
+
+  Tensor x, weight;  // [labeled positions, H], [V, H]
+  bool x_too, weight_too;
+  bool adds_to_grad = false;
+  Tensor dx, dw;  // undefined where they are not wanted
+};
+
 struct Result {
   Tensor loss;
-  Tensor hidden_gradient;  // [N, H], if wanted
-  Tensor weight_gradient;  // [V, H], if wanted; undefined where it went into weight.grad()
+  // Of each product: hidden's [N, H], if wanted, and the weight's [V, H], if wanted; undefined where it went into
+  // weight.grad().
+  std::vector<Tensor> gradients;
 };
 
 auto cross_entropy_for(const Tensor& hidden) {
@@ -101,66 +129,85 @@ Tensor cap(Tensor& logits, const LogitForm& form) {
   return slope.square_().neg_().add_(1).mul_(form.scale);
 }
 
-Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-               const LogitForm& form, const LossDenominator& denominator, bool hidden_too,
-               bool weight_too) {
+// operands: hidden and weight of each product; wanted: which of them a gradient is wanted of.
+Result compute(at::TensorList operands, const std::vector<bool>& wanted, const Tensor& labels,
+               const LogitForm& form, const LossDenominator& denominator) {
   const torch::NoGradGuard no_grad;
+  const Tensor &hidden = operands[0], &weight = operands[1];
   const Labeled in = labeled_only(hidden, labels);
   check_labels(in.labels, weight.size(0));
   const int64_t count = in.labels.numel(), vocabulary = weight.size(0);
-  const auto chunks = Chunks::of(hidden, weight, count, weight_too, form.cap > 0);
+  const auto chunks = Chunks::of(hidden, weight, count, wanted[1], form.cap > 0);
   const Tensor buffer = torch::empty({chunks.most_rows, vocabulary}, hidden.options());
   const auto cross_entropy = cross_entropy_for(hidden);
-  const double gradient_scale = hidden_too || weight_too ? 1.0 / denominator.value : 0.0;
+  const bool any = std::find(wanted.begin(), wanted.end(), true) != wanted.end();
+  const double gradient_scale = any ? 1.0 / denominator.value : 0.0;
 
-  const bool add_to_grad = weight_too && accumulates_in_place(weight) && weight.grad().defined();
-  Tensor dw = add_to_grad ? weight.grad() : weight_too ? torch::empty_like(weight) : Tensor();
-  if (weight_too && !add_to_grad && chunks.count == 0) dw.zero_();
-  Tensor dx = hidden_too ? torch::empty_like(in.hidden) : Tensor();
+  std::vector<Factor> factors;
+  for (size_t i = 0; i < operands.size(); i += 2) {
+    const Tensor x = i == 0                   ? in.hidden
+                     : in.positions.defined() ? operands[i].index_select(0, in.positions)
+                                              : operands[i];
+    factors.emplace_back(x, operands[i + 1], wanted[i], wanted[i + 1]);
+  }
   Tensor loss = torch::zeros({}, hidden.options().dtype(torch::kFloat64));
   for (int64_t chunk = 0; chunk < chunks.count; ++chunk) {
     const int64_t begin = chunks.begin(chunk), end = chunks.begin(chunk + 1);
-    const Tensor x = in.hidden.slice(0, begin, end);
     Tensor logits = buffer.narrow(0, 0, end - begin);
-    matmul_nt_into(logits, x, weight);
+    matmul_nt_into(logits, in.hidden.slice(0, begin, end), weight);
+    for (size_t i = 1; i < factors.size(); ++i) factors[i].add_to(logits, begin, end);
     const Tensor slope = form.cap > 0 ? cap(logits, form) : Tensor();
     loss +=
         cross_entropy(logits, in.labels.slice(0, begin, end), slope.defined() ? 1.0 : form.scale,
                       gradient_scale, denominator.on_device);
     if (slope.defined()) logits.copy_(slope.mul_(logits));
-    if (hidden_too) matmul_nn_into(dx.slice(0, begin, end), logits, weight);
-    if (weight_too) matmul_tn_into(dw, logits, x, add_to_grad || chunk > 0 ? 1.0 : 0.0);
+    for (Factor& factor : factors) factor.go_back(logits, begin, end, chunk == 0);
   }
-  const auto wide = wide_dtype(hidden);
-  if (hidden_too && in.positions.defined())
-    dx = torch::zeros_like(hidden).index_copy_(0, in.positions, dx);
-  return {denominator.divide(loss).to(wide), dx, add_to_grad ? Tensor() : dw};
+  Result result = {denominator.divide(loss).to(wide_dtype(hidden)), {}};
+  for (size_t i = 0; i < factors.size(); ++i) {
+    Tensor& dx = factors[i].dx;
+    if (dx.defined() && in.positions.defined())
+      dx = torch::zeros_like(operands[2 * i]).index_copy_(0, in.positions, dx);
+    result.gradients.push_back(dx);
+    result.gradients.push_back(factors[i].adds_to_grad ? Tensor() : factors[i].dw);
+  }
+  return result;
+}
+
+std::vector<bool> wanted_of(at::TensorList operands) {
+  std::vector<bool> wanted;
+  for (const Tensor& operand : operands) wanted.push_back(operand.requires_grad());
+  return wanted;
 }
 
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels, const LogitForm& form,
-                        const LossDenominator& denominator) {
-    const Result result = compute(hidden, weight, labels, form, denominator, hidden.requires_grad(),
-                                  weight.requires_grad());
-    ctx->save_for_backward({weight, result.hidden_gradient, result.weight_gradient});
+  static Tensor forward(AutogradContext* ctx, at::TensorList operands, const Tensor& labels,
+                        const LogitForm& form, const LossDenominator& denominator) {
+    Result result = compute(operands, wanted_of(operands), labels, form, denominator);
+    variable_list saved = std::move(result.gradients);
+    for (size_t i = 1; i < operands.size(); i += 2) saved.push_back(operands[i]);
+    ctx->save_for_backward(std::move(saved));
     return result.loss;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
-    const Tensor& weight = saved[0];
-    Tensor hidden_gradient = saved[1];
-    Tensor weight_gradient = saved[2];
-    scale(hidden_gradient, weight_gradient, weight, output_gradients[0]);
-    if (weight_gradient.defined() && accumulates_in_place(weight)) {
+    const size_t count =
+        saved.size() / 3;  // products, with a hidden's, a weight's gradient and a weight each
+    variable_list gradients(saved.begin(), saved.begin() + static_cast<ptrdiff_t>(2 * count));
+    for (size_t i = 0; i < count; ++i) {
+      const Tensor& weight = saved[2 * count + i];
+      Tensor& weight_gradient = gradients[2 * i + 1];
+      scale(gradients[2 * i], weight_gradient, weight, output_gradients[0]);
+      if (!weight_gradient.defined() || !accumulates_in_place(weight)) continue;
       // A tied embedding, or another loss, may have made the gradient meanwhile.
       Tensor& grad = weight.mutable_grad();
       grad = grad.defined() ? grad.add_(weight_gradient) : weight_gradient;
       weight_gradient = Tensor();
     }
-    return {hidden_gradient, weight_gradient, Tensor(), Tensor(), Tensor()};
+    gradients.resize(gradients.size() + 3);  // labels, form, denominator
+    return gradients;
   }
 
  private:
@@ -199,7 +246,8 @@ Tensor LogitForm::of(const Tensor& logits) const {
 }
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                            const LogitForm& form, const LossDenominator& denominator) {
+                            const LogitForm& form, const LossDenominator& denominator,
+                            const LogitAddend& addend) {
   require_float(hidden, kOp, "hidden");
   require(!denominator.on_device.defined() || has_cuda_kernels(hidden), kOp,
           "a denominator on a device needs kernels there", describe(hidden));
@@ -211,12 +259,19 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
       kOp,
       "labels must be int64 [" + std::to_string(hidden.size(0)) + "] on " + hidden.device().str(),
       describe(labels));
-  const bool differentiable =
-      torch::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  if (differentiable) {
-    return LinearCrossEntropy::apply(hidden.contiguous(), weight, labels, form, denominator);
+  variable_list operands = {hidden.contiguous(), weight};
+  if (addend.hidden.defined()) {
+    require_like(addend.hidden, kOp, "addend.hidden", {hidden.size(0), -1}, hidden);
+    require_like(addend.weight, kOp, "addend.weight", {weight.size(0), addend.hidden.size(1)},
+                 hidden);
+    operands.insert(operands.end(), {addend.hidden.contiguous(), addend.weight.contiguous()});
   }
-  return compute(hidden.contiguous(), weight, labels, form, denominator, false, false).loss;
+  const std::vector<bool> wanted = wanted_of(operands);
+  const bool any = std::find(wanted.begin(), wanted.end(), true) != wanted.end();
+  if (any && torch::GradMode::is_enabled())
+    return LinearCrossEntropy::apply(at::TensorList(operands), labels, form, denominator);
+  return compute(operands, std::vector<bool>(operands.size(), false), labels, form, denominator)
+      .loss;
 }
 
 }  // namespace sftbench::ops

@@ -92,12 +92,15 @@ Tensor kept_matrix(const Tensor& q, const PackedSequences& packed, const Dropout
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                            const LogitForm& form, const LossDenominator& denominator) {
+                            const LogitForm& form, const LossDenominator& denominator,
+                            const LogitAddend& addend) {
   constexpr const char* kOp = "plain::linear_cross_entropy";
   require_float(hidden, kOp, "hidden");
   require(hidden.dim() == 2, kOp, "hidden must be [N, H]", describe(hidden));
   require_like(weight, kOp, "weight", {-1, hidden.size(1)}, hidden);
-  const Tensor logits = form.of(ops::linear(hidden, weight));
+  Tensor product = ops::linear(hidden, weight);
+  if (addend.hidden.defined()) product = product + ops::linear(addend.hidden, addend.weight);
+  const Tensor logits = form.of(product);
   const Tensor sum = at::cross_entropy_loss(logits.to(wide_dtype(logits)), labels, /*weight=*/{},
                                             at::Reduction::Sum, kIgnoredLabel);
   return denominator.divide(sum);

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/checkpoint/module_pattern.h"
 #include "sftbench/families/lora_fit.h"
 #include "sftbench/ops/dora.h"
 #include "sftbench/ops/low_rank.h"
 #include "sftbench/ops/recomputation.h"
 #include "sftbench/ops/row_tiles.h"
+#include "tuning/adapter_dropout.h"
 #include "tuning/adapter_tensors.h"
+#include "tuning/lora_tokens.h"
 
 namespace sftbench {
 namespace {
@@ -28,9 +32,12 @@ bool ends_one_of(const std::vector<std::string>& modules, const std::string& end
   });
 }
 
-double scale_of(const LoraOptions& options) {
-  const auto rank = static_cast<double>(options.rank);
-  return options.alpha / (options.rank_stabilized ? std::sqrt(rank) : rank);
+NumberPatterns patterns_of(const char* key, const Json& numbers, bool whole) {
+  try {
+    return NumberPatterns(numbers, whole);
+  } catch (const ModulePatternError& problem) {
+    throw RunError(ReasonCode::kUnsupported, std::string(key) + " " + problem.what());
+  }
 }
 
 // The adapters of the linears of one group that have one.
@@ -41,16 +48,27 @@ class LoraAdapter : public Adapter {
     std::string name;  // of the linear
     ops::LowRankFactors factors;
     torch::Tensor magnitude;  // [out] of DoRA; undefined without
+    double scale;
+
+    bool is_like(const Member& other) const {
+      return scale == other.scale && factors.a.size(0) == other.factors.a.size(0);
+    }
   };
 
   LoraAdapter(std::vector<Member> members, const LoraOptions& options, uint64_t stream,
               const ForwardPass& pass)
       : members_(std::move(members)),
-        scale_(scale_of(options)),
         dropout_(options.dropout),
         has_magnitudes_(options.magnitudes),
         stream_(stream),
-        pass_(pass) {}
+        pass_(pass) {
+    for (const Member& member : members_) {
+      const auto alike = std::find_if(
+          sets_.begin(), sets_.end(),
+          [&](const std::vector<const Member*>& set) { return set.front()->is_like(member); });
+      alike == sets_.end() ? sets_.push_back({&member}) : alike->push_back(&member);
+    }
+  }
 
   std::vector<torch::Tensor> forward(const LinearGroup& group, const torch::Tensor& x) override {
     return has_magnitudes_ ? with_magnitudes(group, x) : group.adapted(x);
@@ -58,25 +76,29 @@ class LoraAdapter : public Adapter {
 
   std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
                                     const torch::Tensor& x) override {
-    std::vector<torch::Tensor> adapted;
-    std::vector<ops::LowRankFactors> factors;
-    for (const Member& member : members_) {
-      adapted.push_back(outputs[member.output]);
-      factors.push_back(member.factors);
+    for (const std::vector<const Member*>& set : sets_) {
+      std::vector<torch::Tensor> adapted;
+      std::vector<ops::LowRankFactors> factors;
+      for (const Member* member : set) {
+        adapted.push_back(outputs[member->output]);
+        factors.push_back(member->factors);
+      }
+      // Under autocast the residual stream may be wider than what linears compute in.
+      const torch::Tensor input = x.to(adapted[0].scalar_type());
+      adapted = ops::add_low_rank(input, std::move(adapted), factors, set.front()->scale,
+                                  own_dropout(), silent_rows(x));
+      for (size_t i = 0; i < set.size(); ++i) outputs[set[i]->output] = adapted[i];
     }
-    // Under autocast the residual stream may be wider than what linears compute in.
-    const torch::Tensor input = x.to(adapted[0].scalar_type());
-    adapted = ops::add_low_rank(input, std::move(adapted), factors, scale_, own_dropout(),
-                                silent_rows(x));
-    for (size_t i = 0; i < members_.size(); ++i) outputs[members_[i].output] = adapted[i];
     return outputs;
   }
 
   std::vector<torch::Tensor> with_frozen(const std::vector<ops::LinearOperands>& linears,
                                          const torch::Tensor& x) override {
+    if (sets_.size() > 1) return {};
     std::vector<ops::LinearAdapter> adapters;
     for (const Member& member : members_) adapters.push_back({member.output, member.factors});
-    return ops::adapted_linears(x, linears, adapters, scale_, own_dropout(), silent_rows(x));
+    return ops::adapted_linears(x, linears, adapters, members_.front().scale, own_dropout(),
+                                silent_rows(x));
   }
 
   void begin_at_weights(const LinearGroup& group) override {
@@ -100,7 +122,7 @@ class LoraAdapter : public Adapter {
   torch::Tensor norms(const LinearGroup& group, const Member& member) const {
     const Linear& linear = group.linear(member.output);
     const auto rows = [&](int64_t first, int64_t count) { return linear.dense_rows(first, count); };
-    return ops::row_norms(rows, member.factors, scale_);
+    return ops::row_norms(rows, member.factors, member.scale);
   }
 
   // As peft's DoRA does, dropout keeps from weight and adapter alike what the magnitude changes: W x + (s - 1) W drop(x)
@@ -134,14 +156,7 @@ class LoraAdapter : public Adapter {
   // Of the adapter alone; with magnitudes its input has gone through it.
   ops::Dropout own_dropout() const { return has_magnitudes_ ? ops::Dropout{} : dropout(); }
 
-  ops::Dropout dropout() const {
-    if (!pass_.training) return {};
-    constexpr uint64_t kOdd =
-        0xD1B54A32D192ED03U;  // spreads the numbers of the passes over 64 bits
-    const uint64_t seed = stream_ ^ (static_cast<uint64_t>(pass_.number) * kOdd);
-    const uint64_t tile = ops::current_row_tile();
-    return {dropout_, tile == 0 ? seed : ops::derived_seed(seed, tile)};
-  }
+  ops::Dropout dropout() const { return adapter_dropout(dropout_, stream_, pass_); }
 
   // Of the rows of x, which are all that the pass reads, or a tile of them.
   torch::Tensor silent_rows(const torch::Tensor& x) const {
@@ -152,32 +167,36 @@ class LoraAdapter : public Adapter {
   }
 
   std::vector<Member> members_;
-  double scale_, dropout_;
+  std::vector<std::vector<const Member*>> sets_;  // of one rank and scale: their products are one
+  double dropout_;
   bool has_magnitudes_;
   uint64_t stream_;
   const ForwardPass& pass_;  // of the model that this belongs to
 };
+
+std::string weight_of(const char* module) {
+  return std::string(module) + ".weight";
+}
+
+AdaptedLinear embedding_of(CausalLm& model) {
+  const torch::Tensor& weight = model.embedding();
+  return {.name = model.names().embedding,
+          .in = weight.size(0),
+          .out = weight.size(1),
+          .of_tokens = true};
+}
+
+AdaptedLinear output_of(CausalLm& model) {
+  const torch::Tensor& weight = model.output_weight();
+  return {
+      .name = model.names().output, .in = weight.size(1), .out = weight.size(0), .of_tokens = true};
+}
 
 // Those that adapters can go to.
 std::vector<NamedLinearGroup> adaptable_groups(CausalLm& model) {
   std::vector<NamedLinearGroup> groups = model.linear_groups();
   std::erase_if(groups, [](const NamedLinearGroup& group) { return !group.takes_adapters; });
   return groups;
-}
-
-std::vector<NamedLinear> adaptable_linears(CausalLm& model) {
-  std::vector<NamedLinear> linears;
-  for (const NamedLinearGroup& group : adaptable_groups(model))
-    linears.insert(linears.end(), group.linears.begin(), group.linears.end());
-  return linears;
-}
-
-void require_fit(const std::vector<NamedLinear>& all, const LoraOptions& options) {
-  std::vector<AdaptedLinear> linears;
-  for (const NamedLinear& linear : all)
-    linears.push_back({linear.name, (*linear.slot)->in_features(), (*linear.slot)->out_features()});
-  const std::string refusal = lora_refusal(linears, options.target_modules, options.rank);
-  if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
 }
 
 // The shortest end of the linear's name that none of the others has.
@@ -190,7 +209,11 @@ std::string own_end(const std::string& linear, const std::vector<std::string>& o
 
 class LoraTuning : public Tuning {
  public:
-  explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {
+  explicit LoraTuning(const TuningOptions& options)
+      : options_(options.lora),
+        ranks_(patterns_of("rank_pattern", options_.rank_pattern, /*whole=*/true)),
+        alphas_(patterns_of("alpha_pattern", options_.alpha_pattern, /*whole=*/false)),
+        seed_(options.seed) {
     if (!options_.magnitudes || options_.invocation.empty()) return;
     throw RunError(
         ReasonCode::kUnsupported,
@@ -198,8 +221,15 @@ class LoraTuning : public Tuning {
         "them works");
   }
 
+  bool begins_at_embedding(CausalLm& model) const override {
+    return model.is_tied() && (is_saved(weight_of(model.names().embedding)) ||
+                               is_saved(weight_of(model.names().output)));
+  }
+
   std::vector<NamedParameter> apply(CausalLm& model) const override {
-    require_fit(adaptable_linears(model), options_);
+    if (begins_at_embedding(model)) model.untie_output();
+    train_whole_modules(model);
+    require_fit(model);
     const torch::TensorOptions tensors = adapter_options(model);
     for (const NamedLinearGroup& group : adaptable_groups(model)) {
       std::vector<LoraAdapter::Member> members = make_members(group, tensors);
@@ -208,6 +238,7 @@ class LoraTuning : public Tuning {
       group.group->set_adapter(
           std::make_unique<LoraAdapter>(std::move(members), options_, stream, model.pass()));
     }
+    adapt_tokens(model, tensors);
     std::vector<NamedParameter> trained;
     for (const NamedParameter& parameter : model.parameters()) {
       if (!parameter.tensor->requires_grad()) continue;
@@ -230,22 +261,97 @@ class LoraTuning : public Tuning {
                    {"init_lora_weights", true},
                    {"use_rslora", options_.rank_stabilized}};
     if (options_.magnitudes) config["use_dora"] = true;
+    if (!options_.modules_to_save.empty()) config["modules_to_save"] = options_.modules_to_save;
     if (!options_.invocation.empty()) config["alora_invocation_tokens"] = options_.invocation;
+    if (!options_.rank_pattern.empty()) config["rank_pattern"] = options_.rank_pattern;
+    if (!options_.alpha_pattern.empty()) config["alpha_pattern"] = options_.alpha_pattern;
     return config;
   }
 
  private:
-  bool is_adapted(const std::string& linear) const {
-    return std::any_of(options_.target_modules.begin(), options_.target_modules.end(),
-                       [&](const auto& target) { return is_lora_target(linear, target); });
+  int64_t rank_of(const std::string& linear) const {
+    return static_cast<int64_t>(ranks_.of(linear).value_or(static_cast<double>(options_.rank)));
+  }
+
+  double scale_of(const std::string& linear) const {
+    const auto rank = static_cast<double>(rank_of(linear));
+    return alphas_.of(linear).value_or(options_.alpha) /
+           (options_.rank_stabilized ? std::sqrt(rank) : rank);
+  }
+
+  bool is_saved(const std::string& parameter) const {
+    return is_saved_whole(parameter, options_.modules_to_save);
+  }
+
+  void train_whole_modules(CausalLm& model) const {
+    std::vector<std::string> names;
+    std::set<std::string> quantized;
+    for (const NamedParameter& parameter : model.parameters()) {
+      names.push_back(parameter.name);
+      if (parameter.packed) quantized.insert(parameter.name);
+    }
+    if (model.is_tied()) names.push_back(weight_of(model.names().output));
+    const std::string refusal =
+        saved_modules_refusal(names, options_.modules_to_save,
+                              [&](const std::string& name) { return quantized.contains(name); });
+    if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
+    for (const NamedParameter& parameter : model.parameters())
+      if (is_saved(parameter.name)) parameter.tensor->requires_grad_(true);
+  }
+
+  std::vector<AdaptedLinear> adaptable(CausalLm& model) const {
+    std::vector<AdaptedLinear> linears;
+    for (const NamedLinearGroup& group : adaptable_groups(model)) {
+      for (const NamedLinear& linear : group.linears)
+        linears.push_back(
+            {linear.name, (*linear.slot)->in_features(), (*linear.slot)->out_features()});
+    }
+    linears.push_back(embedding_of(model));
+    linears.push_back(output_of(model));
+    std::erase_if(linears,
+                  [&](const AdaptedLinear& linear) { return is_saved(linear.name + ".weight"); });
+    for (AdaptedLinear& linear : linears) linear.rank = rank_of(linear.name);
+    return linears;
+  }
+
+  void require_fit(CausalLm& model) const {
+    const std::vector<AdaptedLinear> linears = adaptable(model);
+    const std::vector<std::string>& targets = options_.target_modules;
+    std::string refusal = token_adapters_refusal(
+        linears, targets, !options_.magnitudes && options_.invocation.empty());
+    if (refusal.empty()) refusal = lora_refusal(linears, targets, options_.rank);
+    if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
+  }
+
+  bool adapts(const AdaptedLinear& linear) const {
+    return !is_saved(linear.name + ".weight") && is_adapted(linear, options_.target_modules);
+  }
+
+  void adapt_tokens(CausalLm& model, const torch::TensorOptions& tensors) const {
+    if (const AdaptedLinear embedding = embedding_of(model); adapts(embedding)) {
+      const int64_t rank = rank_of(embedding.name);
+      torch::Tensor b = torch::empty({embedding.out, rank}, torch::kFloat32);
+      b.normal_(0, 1, cpu_generator(seed_, embedding.name + ".lora_embedding_B"));
+      const ops::LowRankFactors factors = {
+          torch::zeros({rank, embedding.in}, tensors).requires_grad_(true),
+          b.to(tensors).requires_grad_(true)};
+      model.set_embedding_adapter(make_embedding_adapter(embedding.name, factors,
+                                                         scale_of(embedding.name),
+                                                         model.config().pad_token_id.value_or(-1)));
+    }
+    if (const AdaptedLinear output = output_of(model); adapts(output)) {
+      model.set_output_adapter(make_output_adapter(
+          output.name, make_factors(output, tensors), scale_of(output.name), options_.dropout,
+          stream_seed(seed_, "dropout of " + output.name), model.pass()));
+    }
   }
 
   // The targets by names that peft finds the same linears by: it compares ends of names, and expands "all-linear" to
   // what it takes for linears, the router and the experts of a mixture among it.
   std::vector<std::string> adapted_names(CausalLm& model) const {
     std::vector<std::string> adapted, others;
-    for (const NamedLinear& linear : adaptable_linears(model))
-      (is_adapted(linear.name) ? adapted : others).push_back(linear.name);
+    for (const AdaptedLinear& linear : adaptable(model))
+      (adapts(linear) ? adapted : others).push_back(linear.name);
     for (const NamedParameter& parameter : model.parameters()) {
       const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
       if (!is_in(adapted, module)) others.push_back(module);
@@ -268,28 +374,29 @@ class LoraTuning : public Tuning {
                                                 const torch::TensorOptions& tensors) const {
     std::vector<LoraAdapter::Member> members;
     for (size_t i = 0; i < group.linears.size(); ++i) {
-      const NamedLinear& linear = group.linears[i];
-      if (!is_adapted(linear.name)) continue;
-      members.push_back({i, linear.name, make_factors(linear, tensors), {}});
+      const Linear& own = **group.linears[i].slot;
+      const AdaptedLinear linear = {group.linears[i].name, own.in_features(), own.out_features()};
+      if (!adapts(linear)) continue;
+      members.push_back({i, linear.name, make_factors(linear, tensors), {}, scale_of(linear.name)});
       if (!options_.magnitudes) continue;
-      const int64_t out = (*linear.slot)->out_features();
-      members.back().magnitude = torch::ones({out}, tensors).requires_grad_(true);
+      members.back().magnitude = torch::ones({linear.out}, tensors).requires_grad_(true);
     }
     return members;
   }
 
-  ops::LowRankFactors make_factors(const NamedLinear& linear,
+  ops::LowRankFactors make_factors(const AdaptedLinear& linear,
                                    const torch::TensorOptions& tensors) const {
-    const int64_t in = (*linear.slot)->in_features(), out = (*linear.slot)->out_features();
-    const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+    const double bound = 1.0 / std::sqrt(static_cast<double>(linear.in));
+    const int64_t rank = rank_of(linear.name);
     const at::Generator generator = cpu_generator(seed_, linear.name + ".lora_A.weight");
-    torch::Tensor a = torch::empty({options_.rank, in}, torch::kFloat32);
+    torch::Tensor a = torch::empty({rank, linear.in}, torch::kFloat32);
     a.uniform_(-bound, bound, generator);
     return {a.to(tensors).requires_grad_(true),
-            torch::zeros({out, options_.rank}, tensors).requires_grad_(true)};
+            torch::zeros({linear.out, rank}, tensors).requires_grad_(true)};
   }
 
   LoraOptions options_;
+  NumberPatterns ranks_, alphas_;
   uint64_t seed_;
 };
 
