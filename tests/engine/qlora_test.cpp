@@ -2,6 +2,8 @@
 // over shards.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "engine/peft_adapter.h"
 #include "engine/ranks_fixture.h"
 #include "engine/train_steps.h"
@@ -94,6 +96,76 @@ TEST(QloraTraining, MagnitudesAreThoseOfTheDequantizedWeights) {
   ASSERT_EQ(losses[0].size(), losses[1].size());
   for (size_t i = 0; i < losses[0].size(); ++i)
     EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5) << "step " << i + 1;
+}
+
+// Of random weights.
+TrainingJob mixture_job(const char* family) {
+  TrainingJob job = qlora_job();
+  job.model.weights_directory.clear();
+  Json& config = job.model.hf_config;
+  config["model_type"] = family;
+  config.erase("architectures");
+  for (const char* count : {"num_local_experts", "num_experts"}) config[count] = 4;
+  config["moe_intermediate_size"] = 64;
+  config["decoder_sparse_step"] = 1;
+  config["norm_topk_prob"] = true;
+  config["num_experts_per_tok"] = 2;
+  job.lora.target_modules = {"q_proj", "v_proj"};
+  job.batches.max_steps = 3;
+  return job;
+}
+
+// Each expert's linears, quantized by themselves, give what dense ones with their values give.
+TEST(QloraTraining, ExpertsAreThoseOfTheDequantizedWeights) {
+  for (const char* family : {"mixtral", "qwen3_moe"}) {
+    SCOPED_TRACE(family);
+    TrainingJob job = mixture_job(family);
+    TrainingRun quantized = prepare_run(job, alone());
+    job.tuning = TuningMethod::kLora;
+    job.model.hf_config.erase("quantization_config");
+    TrainingRun dense = prepare_run(job, alone());
+    std::map<std::string, torch::Tensor*> weights;
+    for (const NamedParameter& parameter : dense.model->parameters())
+      weights[parameter.name] = parameter.tensor;
+    size_t experts = 0;
+    for (const NamedLinear& linear : quantized.model->linears()) {
+      const torch::NoGradGuard no_grad;
+      const torch::Tensor values = (*linear.slot)->dense_rows(0, (*linear.slot)->out_features());
+      torch::Tensor& drawn = *weights.at(linear.name + ".weight");
+      EXPECT_NEAR((values - drawn).norm().item<double>(), 0.1 * drawn.norm().item<double>(),
+                  0.05 * drawn.norm().item<double>())
+          << linear.name << " in 4 bits";
+      drawn.copy_(values);
+      experts += linear.name.find(".experts.") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_EQ(experts, 3 * 4 * static_cast<size_t>(quantized.model->layer_count()));
+    std::vector<std::vector<double>> losses;
+    for (TrainingRun* run : {&quantized, &dense}) {
+      Recorder recorder;
+      train_steps(*run, alone(), {&recorder}, [] { return false; });
+      losses.push_back(recorder.losses());
+    }
+    ASSERT_EQ(losses[0].size(), 3u);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_NEAR(losses[0][i], losses[1][i], 1e-5) << "step " << i + 1;
+  }
+}
+
+// Experts are sharded with their layer, or divided among ranks (fast_moe), whole.
+TEST(QloraTraining, ExpertsTrainOnRanksAsOnOne) {
+  for (const int64_t expert_ranks : {1, 2}) {
+    SCOPED_TRACE(expert_ranks);
+    TrainingJob job = mixture_job("mixtral");
+    job.batches = BatchPlan();
+    job.batches.max_steps = kSteps;
+    job.parallel.strategy = Strategy::kFullShard;
+    job.parallel.expert_ranks = expert_ranks;
+    job.device.ranks = 2;
+    job.device.threads = 1;
+    run_ranks({.ranks = 2}, [&](RankGroup& group) {
+      expect_equal(train_to_the_end(job, group), train_to_the_end(on_one_rank(job), alone()));
+    });
+  }
 }
 
 // What ranks compute differs from one rank by the order in which gradients are added.

@@ -96,6 +96,7 @@ EXACT_CASES = {
     "modules_to_save-tied": ("llama", dict(target_modules="all-linear", modules_to_save=["embed_tokens", "lm_head"])),
     "modules_to_save-embedding": ("llama", dict(target_modules=["q_proj", "up_proj"], modules_to_save=["embed_tokens"])),
     # Names end so: all three norms. A linear that trains whole has no adapter.
+    "modules_to_save-norms": ("mistral", dict(target_modules="all-linear", modules_to_save=["norm", "mlp.down_proj"])),
     # Its output projection is tied, its embedding scaled, and its logits are capped.
     "tokens": ("gemma2", dict(target_modules=["embed_tokens", "lm_head", "q_proj"])),
     "tokens-untied": ("llama_all", dict(target_modules=["embed_tokens", "lm_head", "up_proj"], use_rslora=True)),
@@ -104,14 +105,27 @@ EXACT_CASES = {
                                  alpha_pattern={"o_proj": 9, r"(up|gate)_proj": 2.5})),
     "patterns-tokens": ("llama_all", dict(target_modules=["embed_tokens", "lm_head", "o_proj"], use_rslora=True,
                                           rank_pattern={"embed_tokens": 4, "lm_head": 1}, alpha_pattern={"lm_head": 3})),
-    "modules_to_save-norms": ("mistral", dict(target_modules="all-linear", modules_to_save=["norm", "mlp.down_proj"])),
+    # Each matrix of the layers, an expert's gate and up among them, through bitsandbytes' NF4 with double quantization.
+    "nf4-mixture": ("mixtral", dict(target_modules=["q_proj", "v_proj"])),
 }
+
+
+def quantize_layers(model):
+    from nf4 import quantized  # which imports this file
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if ".layers." not in name or weight.dim() < 2 or name.endswith("gate.weight"):
+                continue
+            matrices = [weight] if weight.dim() == 2 else [half for expert in weight for half in expert.chunk(2 if "gate_up" in name else 1)]
+            for matrix in matrices:
+                matrix.copy_(quantized(matrix.float().contiguous()))
 
 
 def exact_base(name):
     """In float64; of a model whose weights are drawn with these."""
     if name not in DRAWN_CONFIGS:
-        return AutoModelForCausalLM.from_pretrained(TRAINING / name, dtype=torch.float64)
+        options = {"experts_implementation": "eager"} if name == "mixtral" else {}  # grouped_mm has no float64
+        return AutoModelForCausalLM.from_pretrained(TRAINING / name, dtype=torch.float64, **options)
     cls = MODEL_FOR_CAUSAL_LM_MAPPING[type(DRAWN_CONFIGS[name])]
     with tempfile.TemporaryDirectory() as folder:
         save_drawn(Path(folder), cls, DRAWN_CONFIGS[name])
@@ -122,6 +136,9 @@ def train_exactly(name):
     model_name, options = EXACT_CASES[name]
     options = {"r": 2, "lora_alpha": 6, **options}
     base = exact_base(model_name)
+    quantized = name.startswith("nf4-")
+    if quantized:
+        quantize_layers(base)
     model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", lora_dropout=0.0, **options)).double()
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     with torch.no_grad():
@@ -133,7 +150,7 @@ def train_exactly(name):
     labels = ids.clone()
     labels[0, :5] = -100
     golden = {"model": model_name, "lora": options, "input_ids": ids.tolist(), "labels": labels.tolist(),
-              "learning_rate": 0.05, "steps": []}
+              "learning_rate": 0.05, "steps": [], **({"nf4": True} if quantized else {})}
     for _ in range(STEPS):
         model.zero_grad()
         with Exact():

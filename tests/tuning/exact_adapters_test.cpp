@@ -6,16 +6,35 @@
 #include <cmath>
 #include <map>
 
+#include "sftbench/families/nf4.h"
 #include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
+
+// What NF4 makes of the weights of a float32 model, whose linears are quantized one by one.
+void dequantize_into(CausalLm& model, const Json& golden) {
+  const std::string folder = SFTBENCH_TEST_DATA "/training/" + golden["model"].get<std::string>();
+  Json config = read_json_file(folder + "/config.json");
+  config["quantization_config"] = to_json(Nf4Config());
+  const auto quantized = make_causal_lm(config, torch::kFloat32, test_device());
+  load_weights(*quantized, folder);
+  std::map<std::string, torch::Tensor*> weights;
+  for (const NamedParameter& parameter : model.parameters())
+    weights[parameter.name] = parameter.tensor;
+  for (const NamedLinear& linear : quantized->linears()) {
+    const torch::NoGradGuard no_grad;
+    weights.at(linear.name + ".weight")
+        ->copy_((*linear.slot)->dense_rows(0, (*linear.slot)->out_features()));
+  }
+}
 
 class ExactAdapters : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExactAdapters, TrainAsInPeft) {
   const Json& golden = exact_cases().at(GetParam());
   const auto model = exact_base(golden);
+  if (golden.contains("nf4")) dequantize_into(*model, golden);
   const auto trained = make_tuning(TuningMethod::kLora, exact_options(golden))->apply(*model);
   std::map<std::string, std::vector<int64_t>> saved;
   for (const NamedParameter& parameter : trained)

@@ -140,12 +140,11 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
   }
   const bool apart = config.experts && config.experts->storage == ExpertStorage::kApart &&
                      config.shared_intermediate_size == 0;
-  if (config.experts && (config.nf4 || (config.gptq && !apart))) {
+  if (config.experts && (config.nf4 || config.gptq) && !apart) {
     fields.add(
         "quantization_config",
         std::string("found a mixture of experts quantized in ") + (config.nf4 ? "NF4" : "GPTQ"),
-        "weights that are not quantized, a model without experts, or GPTQ of mixtral or "
-        "qwen3_moe");
+        "weights that are not quantized, a model without experts, or mixtral or qwen3_moe");
   }
   if (!findings.empty()) throw InputError(findings);
   return config;

@@ -257,13 +257,6 @@ void refuse_unquantizable(const ModelSource& source) {
 void quantize_in_nf4(ModelSource& source, bool double_quantized) {
   const auto found = source.hf_config.find("quantization_config");
   if (found == source.hf_config.end() || found->is_null()) {
-    const bool known = find_family(family_of(source.hf_config)) != nullptr;
-    if (known && parse_model_config(source.hf_config, source.name).experts) {
-      throw RunError(ReasonCode::kUnsupported,
-                     "model_name " + source.name +
-                         " is a mixture of experts, which qlora does not " +
-                         "quantize; lora works");
-    }
     source.hf_config["quantization_config"] = to_json(Nf4Config{double_quantized});
   } else if (!is_bitsandbytes(source.hf_config)) {
     throw RunError(ReasonCode::kUnsupported,

@@ -21,7 +21,7 @@ ModelSource find_model(const std::string& name, const std::string& format,
                        const ModelCatalog& models, bool with_tokenizer = true);
 
 // Lets its linears be quantized in NF4 when weights are read or drawn. RunError(kUnsupported) where
-// they are quantized otherwise, and of mixtures of experts.
+// they are quantized otherwise, and of mixtures whose experts are stacked.
 void quantize_in_nf4(ModelSource& source, bool double_quantized);
 
 // For a prediction, decoder_like() takes the place of a family that is not trained.

@@ -29,7 +29,7 @@ Experts::Experts(const ModelConfig& config, int64_t layer, RouterBalance* balanc
     input_bias_ = torch::empty({E, 2 * I}, options);
     output_ = torch::empty({E, I, H}, options);
     output_bias_ = torch::empty({E, H}, options);
-  } else if (config.gptq) {
+  } else if (config.gptq || config.nf4) {
     const ExpertNames& names = config_.names;
     for (int64_t e = 0; e < E; ++e) {
       quantized_in_.push_back(
