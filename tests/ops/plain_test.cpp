@@ -92,8 +92,8 @@ TEST(PlainLoss, EqualsTheFusedForm) {
       const auto compute = [&](auto op, torch::Dtype computed_in) {
         const Tensor hidden = leaf(random_tensor({12, 24}, dtype, 1), computed_in);
         const Tensor weight = leaf(random_tensor({50, 24}, dtype, 2), computed_in);
-        const Tensor loss = op(hidden, weight, labels.to(test_device()), logit_scale, 7.0,
-                               LogitAddend{});
+        const Tensor loss =
+            op(hidden, weight, labels.to(test_device()), logit_scale, 7.0, LogitAddend{});
         loss.backward();
         return std::vector<Tensor>{loss.detach(), hidden.grad(), weight.grad()};
       };
