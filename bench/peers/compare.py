@@ -13,7 +13,9 @@ A step's time is the median of a process without its first step. "faster" is Tra
 pairs, and the range of all, which holds the true median in 94 of 100 times where there are five pairs. "to the first step"
 is from the start of the process to the beginning of its first step, files in the page cache. "of the limit" is the least
 time that limit.py finds on this machine beside each pair, over ours. --families compares a few layers of each family, which
-have no limit. --experts is Trainer's experts_implementation.
+have no limit. A model that reads images has one picture and a text a step (random_images.py), and its steps contain the
+processor's work. Trainer's attention to soft-capped scores is the eager one, as SDPA has no cap. --experts is Trainer's
+experts_implementation.
 """
 import argparse
 import json
@@ -36,7 +38,17 @@ FAMILIES = {
     "gpt_bigcode, 4 layers of 2048": (
         "granite-20b-v2", {"n_layer": 4, "n_embd": 2048, "n_inner": 8192, "n_head": 16, "n_positions": 8192}),
     "llama, 4 layers of llama3.2-1b": ("llama3.2-1b", {"num_hidden_layers": 4}),
+    "gemma2, soft-capped, 2 layers of gemma2-2b": ("gemma2-2b", {"num_hidden_layers": 2}),
+    "gemma3_text, 2 layers of gemma3-1b": (
+        "gemma3-1b", {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"]}),
+    # The placeholder is that of the tokenizer that random_weights.py copies.
+    "idefics3, images, 2 tower and 5 text layers of smolvlm-256m": (
+        "smolvlm-256m-instruct",
+        {"vision_config": {"num_hidden_layers": 2}, "text_config": {"num_hidden_layers": 5}, "image_token_id": 384}),
 }
+TOKENS = ["--pretokenized"]
+IMAGES = ["--text-field", "text", "--set", "dataset_image_field=images", "--set", "remove_unused_columns=false",
+          "--set", "dataset_kwargs_skip_prepare_dataset=true"]
 
 
 def run(command, folder):
@@ -44,6 +56,12 @@ def run(command, folder):
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} ended with status {done.returncode}:\n{done.stderr[-3000:]}")
     return done.stdout
+
+
+def changed(config, changes):
+    """Also inside the configurations of a model's parts."""
+    return {**config, **{key: changed(config[key], value) if isinstance(value, dict) else value
+                         for key, value in changes.items()}}
 
 
 def shapes_of(options):
@@ -72,8 +90,8 @@ class Comparison:
                 "optim": "adamw_torch_fused", "model_max_length": options.length}
         adapters = ["--set", "r=16", "--lora-targets", "q_proj,k_proj,v_proj,o_proj"] if "lora" in self.method else []
         method = ([] if self.method == "full" else ["--method", self.method]) + adapters
-        command = [options.program, "run", "--model", self.folder / "model", "--data", self.folder / "tokens.jsonl",
-                   "--pretokenized", "--no-progress", *method, *more]
+        command = [options.program, "run", "--model", self.folder / "model", "--data", *self.data, "--no-progress",
+                   *method, *more]
         for key, value in sets.items():
             command += ["--set", f"{key}={value}"]
         return run(command, self.folder)
@@ -81,13 +99,19 @@ class Comparison:
     def prepare_model(self, changes):
         shown = json.loads(run([self.options.program, "run", "--dry-run", "--weights", "random", "--model", self.model,
                                 "--set", "number_gpus=0"], self.folder))
-        config = {**shown["model"]["hf_config"], **changes}
+        config = changed(shown["model"]["hf_config"], changes)
         for key in ("bos_token_id", "eos_token_id", "pad_token_id"):  # random tokens may be any
             config.pop(key, None)
         (self.folder / "config.json").write_text(json.dumps(config))
         run([self.options.python, HERE / "random_weights.py", self.folder / "config.json", self.folder / "model"], self.folder)
-        run([self.options.python, HERE / "random_tokens.py", self.folder / "tokens.jsonl", "--entries", self.options.steps,
-             "--length", self.options.length, "--vocabulary", config["vocab_size"]], self.folder)
+        if "vision_config" in config:
+            self.data = [self.folder / "images.parquet", *IMAGES]
+            make = ["random_images.py", self.data[0]]
+        else:
+            self.data = [self.folder / "tokens.jsonl", *TOKENS]
+            make = ["random_tokens.py", self.data[0], "--length", self.options.length,
+                    "--vocabulary", config["vocab_size"]]
+        run([self.options.python, HERE / make[0], *make[1:], "--entries", self.options.steps], self.folder)
         self.has_limit = config["model_type"] == "llama"
 
     def ours(self):

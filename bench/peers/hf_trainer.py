@@ -7,6 +7,7 @@ ended, peak memory.
 """
 import argparse
 import importlib.util
+import io
 import json
 import os
 import tempfile
@@ -47,6 +48,7 @@ def options_from(arguments):
     options.batch_size, options.accumulation, options.device = 1, 1, "cpu"
     options.lora = {"rank": 4, "alpha": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
     options.virtual_tokens, options.weights, options.data, options.quantization = 8, None, None, None
+    options.image_field, options.text_field = "", ""
     if options.config:
         with open(options.config) as file:
             options.config = json.load(file)
@@ -66,7 +68,8 @@ def options_from(arguments):
         options.peft = {"full": "none", "qlora": "lora"}.get(job["tuning"], job["tuning"])
         options.quantization = options.config.get("quantization_config")
         options.weights = job["model"]["weights_directory"]
-        options.data = job["data"]["path"] if job["data"]["pretokenized"] else None
+        options.image_field, options.text_field = job["data"]["image_field"], job["data"]["text_field"]
+        options.data = job["data"]["path"] if job["data"]["pretokenized"] or options.image_field else None
         options.lora, options.virtual_tokens = job["lora"], job["prompt"]["virtual_tokens"]
     return options
 
@@ -87,7 +90,10 @@ def with_adapters(model, options):
 
 
 def entries_of(options, vocabulary, torch):
-    """The job's token ids, cut to its length, or random ones."""
+    """The job's pictures and texts or token ids, cut to its length, or random ones."""
+    if options.image_field:
+        import pyarrow.parquet
+        return pyarrow.parquet.read_table(options.data).to_pylist()
     if options.data:
         with open(options.data) as file:
             rows = [torch.tensor(json.loads(line)["input_ids"][:options.length]) for line in file]
@@ -98,13 +104,39 @@ def entries_of(options, vocabulary, torch):
     return [{"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in rows]
 
 
+def model_class(config):
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    return AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+
+
+def collator_of(options):
+    """None, which is Trainer's, or images and texts through the model's processor, with the labels of fms-hf-tuning."""
+    if not options.image_field:
+        return None
+    from PIL import Image
+    from transformers import AutoProcessor
+    processor = AutoProcessor.from_pretrained(options.weights, backend="pil")
+
+    def collate(entries):
+        images = [[Image.open(io.BytesIO(image["bytes"])).convert("RGB") for image in entry[options.image_field]]
+                  for entry in entries]
+        batch = processor(text=[entry[options.text_field] for entry in entries], images=images, return_tensors="pt",
+                          padding=True)
+        ids = batch["input_ids"]
+        assert ids.shape[1] <= options.length, f"{ids.shape[1]} tokens"
+        unlearned = (ids == processor.tokenizer.pad_token_id) | (ids == processor.image_token_id)
+        batch["labels"] = ids.masked_fill(unlearned, -100)
+        return batch
+    return collate
+
+
 def main():
     options = options_from(None)
     if options.device == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]  # else DataParallel
 
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments
+    from transformers import AutoConfig, Trainer, TrainerCallback, TrainingArguments
 
     settings = {key: value for key, value in options.config.items() if key != "model_type"}
     config = AutoConfig.for_model(options.config["model_type"], **settings)
@@ -112,6 +144,7 @@ def main():
     if options.experts:
         config._experts_implementation = options.experts
     cuda = options.device == "cuda"
+    auto_class, attention = model_class(config), "eager" if getattr(config, "attn_logit_softcapping", None) else "sdpa"
     with torch.device(options.device):
         if options.weights:
             more = {}
@@ -120,14 +153,14 @@ def main():
                 more["quantization_config"] = BitsAndBytesConfig(
                     load_in_4bit=True, bnb_4bit_compute_dtype=getattr(torch, options.dtype),
                     **{key: value for key, value in options.quantization.items() if key.startswith("bnb_")})
-            model = AutoModelForCausalLM.from_pretrained(options.weights, dtype=getattr(torch, options.dtype),
-                                                         attn_implementation="sdpa", **more).to(options.device)
+            model = auto_class.from_pretrained(options.weights, dtype=getattr(torch, options.dtype),
+                                               attn_implementation=attention, **more).to(options.device)
         else:
-            model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype), attn_implementation="sdpa")
+            model = auto_class.from_config(config, dtype=getattr(torch, options.dtype), attn_implementation=attention)
     if options.peft != "none":
         model = with_adapters(model, options)
     entries_per_step = options.batch_size * options.accumulation
-    entries = entries_of(options, config.vocab_size, torch)
+    entries = entries_of(options, config.get_text_config().vocab_size, torch)
 
     class Clock(TrainerCallback):
         seconds, first_step_process_age_s = [], 0.0
@@ -138,11 +171,13 @@ def main():
 
         def on_step_begin(self, args, state, control, **kwargs):
             self.synchronize()
-            self.begin = time.monotonic()
+            # Trainer makes a batch before this call. Where that takes long, a step begins where the last one ended.
+            self.begin = self.end if options.image_field and self.seconds else time.monotonic()
 
         def on_step_end(self, args, state, control, **kwargs):
             self.synchronize()
-            self.seconds.append(time.monotonic() - self.begin)
+            self.end = time.monotonic()
+            self.seconds.append(self.end - self.begin)
             self.first_step_process_age_s = self.first_step_process_age_s or process_age_s()
 
     clock = Clock()
@@ -152,9 +187,10 @@ def main():
         gradient_accumulation_steps=options.accumulation, max_steps=options.steps, learning_rate=1e-5,
         warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
-        gradient_checkpointing=options.checkpointing,
+        gradient_checkpointing=options.checkpointing, remove_unused_columns=not options.image_field,
         use_liger_kernel=cuda and not options.without_liger and importlib.util.find_spec("liger_kernel") is not None)
-    trainer = Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock])
+    trainer = Trainer(model=model, args=arguments, train_dataset=entries, data_collator=collator_of(options),
+                      callbacks=[clock])
     trainer.train()
     positions = options.length + (options.virtual_tokens if options.peft == "pt" else 0)
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]

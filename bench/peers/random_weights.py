@@ -3,7 +3,8 @@
 
   bench/peers/random_weights.py MODEL FOLDER
 
-MODEL is smollm2-135m or a config.json. The folder also gets a small tokenizer, which data of token ids does not need.
+MODEL is smollm2-135m or a config.json. The folder also gets a small tokenizer, which data of token ids does not need,
+and of a model that reads images a processor, which cuts a picture of 4:3 into four tiles and adds the whole of it.
 """
 import json
 import shutil
@@ -11,11 +12,20 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoTokenizer
 
-from hf_trainer import SMOLLM2_135M
+from hf_trainer import SMOLLM2_135M, model_class
 
-TOKENIZER = Path(__file__).resolve().parents[2] / "tests/reference/training/tokenizer"
+TRAINING = Path(__file__).resolve().parents[2] / "tests/reference/training"
+
+
+def save_processor(config, folder):
+    from transformers import Idefics3Processor
+    from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+    side = config.vision_config.image_size
+    images = Idefics3ImageProcessorPil(size={"longest_edge": 2 * side}, max_image_size={"longest_edge": side})
+    features = (side // config.vision_config.patch_size // config.scale_factor) ** 2
+    Idefics3Processor(images, AutoTokenizer.from_pretrained(TRAINING / "smolvlm"), features).save_pretrained(folder)
 
 
 def main():
@@ -24,8 +34,11 @@ def main():
     settings.pop("torch_dtype", None)
     torch.manual_seed(42)
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-    AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(folder)
-    shutil.copytree(TOKENIZER, folder, dirs_exist_ok=True)
+    model_class(config).from_config(config, dtype=torch.bfloat16).save_pretrained(folder)
+    if hasattr(config, "vision_config"):
+        save_processor(config, folder)
+    else:
+        shutil.copytree(TRAINING / "tokenizer", folder, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":
