@@ -251,9 +251,10 @@ TEST_F(OwnTrainingTest, ModulesTrainWholeUnderTheirNames) {
     write("arguments.yaml", text);
     EXPECT_EQ(modules({"--arguments", "arguments.yaml"}), both) << text;
   }
-  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--lora-modules-to-save",
-                       "embed_token,lm_head"}),
-              HasSubstr("modules_to_save 'embed_token' names no module of the model; it has "));
+  EXPECT_THAT(
+      refusal({"--model", "my-llama", "--data", "pairs.json", "--lora-modules-to-save",
+               "embed_token,lm_head"}),
+      HasSubstr("--lora-modules-to-save: 'embed_token' names no module of the model; it has "));
 }
 
 TEST_F(OwnTrainingTest, SingleLinearsHaveRanksOfTheirOwn) {
@@ -268,11 +269,12 @@ TEST_F(OwnTrainingTest, SingleLinearsHaveRanksOfTheirOwn) {
     return refusal({"--model", "my-llama", "--data", "pairs.json", "--lora-rank-pattern", pattern});
   };
   EXPECT_THAT(refused(R"({"q_prj": 3})"),
-              HasSubstr("rank_pattern 'q_prj' matches no linear that is adapted"));
+              HasSubstr("--lora-rank-pattern: 'q_prj' matches no linear that is adapted"));
   EXPECT_THAT(refused(R"({"q_proj": 0.5})"),
-              HasSubstr("rank_pattern 'q_proj' has 0.5; expected a whole number above 0"));
-  EXPECT_THAT(refused(R"({"q_proj(": 3})"), HasSubstr("rank_pattern 'q_proj(' is no regular"));
-  EXPECT_THAT(refused(R"({"q_proj": 4000})"), HasSubstr("r 4000 does not fit "));
+              HasSubstr("--lora-rank-pattern: 'q_proj' has 0.5; expected a whole number above 0"));
+  EXPECT_THAT(refused(R"({"q_proj(": 3})"),
+              HasSubstr("--lora-rank-pattern: 'q_proj(' is no regular"));
+  EXPECT_THAT(refused(R"({"q_proj": 4000})"), HasSubstr("--lora-rank-pattern: 4000 does not fit "));
 }
 
 // The documents' configuration of accelerate: on 8 processes both 4 groups and 8 shards are right.

@@ -169,7 +169,7 @@ TEST_F(VaryTest, UnknownInputsAndValuesAreNamed) {
   EXPECT_THAT(problem("batchsize"),
               HasSubstr("--vary: no result has the input 'batchsize'; expected one of "));
   EXPECT_THAT(problem("batchsize"), HasSubstr("did you mean 'batch_size'?"));
-  EXPECT_EQ(problem("optim"), "--vary: all 2 configurations have optim adamw_torch");
+  EXPECT_EQ(problem("optim"), "--vary: 2 configurations all have optim adamw_torch");
   EXPECT_EQ(problem("batch_size", "3"),
             "--baseline: no result has batch_size 3; expected one of 1, 2");
 }

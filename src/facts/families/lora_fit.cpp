@@ -38,9 +38,9 @@ std::string rank_that_does_not_fit(const AdaptedLinear& linear, int64_t rank) {
   // A gate has one feature, and all-linear means it, too.
   const bool gate = linear.out == 1 && rank >= 1;
   if (gate || (rank >= 1 && rank <= std::min(linear.in, linear.out))) return {};
-  return "r " + std::to_string(rank) + " does not fit " + linear.name + ", which maps " +
-         std::to_string(linear.in) + " to " + std::to_string(linear.out) +
-         " features: a rank is between 1 and the smaller of the two";
+  return (linear.rank > 0 ? "rank_pattern " : "r ") + std::to_string(rank) + " does not fit " +
+         linear.name + ", which maps " + std::to_string(linear.in) + " to " +
+         std::to_string(linear.out) + " features: a rank is between 1 and the smaller of the two";
 }
 
 // Of "mlp.up_proj.weight": "mlp.up_proj", then "mlp".

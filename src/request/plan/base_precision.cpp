@@ -24,7 +24,8 @@ std::string skipped_linears_refusal(const ModelSource& model) {
   for (const Json& module : skipped) {
     if (!module.is_string()) continue;
     for (const AdaptedLinear& linear : linears) {
-      if (!is_skipped(linear.name, module.get_ref<const std::string&>())) continue;
+      if (linear.of_tokens || !is_skipped(linear.name, module.get_ref<const std::string&>()))
+        continue;
       return "the weights of " + model.name + " leave " + linear.name +
              " dense (quantization_config.llm_int8_skip_modules of config.json), and a model with "
              "all linears of its layers in 4 bits is trained; the model without "

@@ -118,8 +118,10 @@ std::vector<std::string> adapter_properties() {
   const Experiment* lora = catalog.experiment("finetune_lora_benchmark-v1.0.0");
   check(full != nullptr && lora != nullptr, "the catalog has both experiments");
   std::vector<std::string> properties = lora->names();
-  std::erase_if(properties,
-                [full](const std::string& name) { return full->find(name) != nullptr; });
+  std::erase_if(properties, [full](const std::string& name) {
+    const PropertySpec* spec = full->find(name);
+    return spec != nullptr && !spec->without_effect;
+  });
   return properties;
 }
 
