@@ -456,11 +456,15 @@ ResultName result_name(const std::string& file) {
 
 std::optional<Status> read_status(const std::filesystem::path& path) {
   thread_local ResultReader reader;
-  try {
-    if (!reader.load(AT_FDCWD, path.c_str())) return std::nullopt;
-    return reader.parse_status(result_name(path.filename().string()).key);
-  } catch (const InputError& error) {
-    throw InputError({with_path(path, error)});
+  // A failing disk may read the next time what it did not read now. Damage stays, and is put aside.
+  constexpr int kTries = 5;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      if (!reader.load(AT_FDCWD, path.c_str())) return std::nullopt;
+      return reader.parse_status(result_name(path.filename().string()).key);
+    } catch (const InputError& error) {
+      if (attempt == kTries) throw InputError({with_path(path, error)});
+    }
   }
 }
 
