@@ -34,11 +34,13 @@ std::string misspelt_target(const std::vector<AdaptedLinear>& linears,
   return {};
 }
 
-std::string rank_that_does_not_fit(const AdaptedLinear& linear, int64_t rank) {
+// Its own, or that of all.
+std::string rank_that_does_not_fit(const AdaptedLinear& linear, int64_t of_all) {
+  const int64_t rank = linear.rank > 0 ? linear.rank : of_all;
   // A gate has one feature, and all-linear means it, too.
   const bool gate = linear.out == 1 && rank >= 1;
   if (gate || (rank >= 1 && rank <= std::min(linear.in, linear.out))) return {};
-  return (linear.rank > 0 ? "rank_pattern " : "r ") + std::to_string(rank) + " does not fit " +
+  return (rank != of_all ? "rank_pattern " : "r ") + std::to_string(rank) + " does not fit " +
          linear.name + ", which maps " + std::to_string(linear.in) + " to " +
          std::to_string(linear.out) + " features: a rank is between 1 and the smaller of the two";
 }
@@ -93,7 +95,7 @@ std::string lora_refusal(const std::vector<AdaptedLinear>& linears,
   std::string refusal = misspelt_target(linears, targets);
   for (const AdaptedLinear& linear : linears) {
     if (refusal.empty() && is_adapted(linear, targets))
-      refusal = rank_that_does_not_fit(linear, linear.rank > 0 ? linear.rank : rank);
+      refusal = rank_that_does_not_fit(linear, rank);
   }
   return refusal;
 }
