@@ -46,7 +46,7 @@ class NumberPatterns {
   // number is not.
   NumberPatterns(const Json& numbers, bool whole);
 
-  // That of the first expression that matches; none matches.
+  // The number of the first expression that matches the module. Nothing: no expression matches.
   std::optional<double> of(const std::string& module) const;
   // The first expression that matches none of the modules; empty: each does.
   std::string idle(const std::vector<std::string>& modules) const;

@@ -40,7 +40,7 @@ void read_image_token(ConfigFields& fields, const ModelConfig& config, const std
 // A whole number above 0; 0 for anything else.
 int64_t whole_number(const Json& value);
 
-// That of the text model, and behind its embedding the tower and the projector.
+// The shape of the text model, with the tensors of tower and projector behind its embedding.
 ModelShape vision_language_shape(const ModelConfig& config);
 
 }  // namespace sftbench
