@@ -122,21 +122,27 @@ TEST_F(TrackTest, AnAddressKeepsItsSecretsToItself) {
 }
 
 TEST_F(TrackTest, WorkersGetTheSecretsOfAnAddressInTheirEnvironment) {
-  const FakeMlflow server;
-  const std::string host = server.url().substr(server.url().find("://") + 3);
   std::ofstream(folder_ / "program") << "#!/bin/sh\necho \"$@\" >'" + in_folder("words") +
                                             "'\nexec '" + SFTBENCH_EXECUTABLE + "' \"$@\"\n";
   fs::permissions(folder_ / "program", fs::perms::owner_all);
-  const ProgramResult result = run_program(
-      words("sweep", {"--track", "mlflow=http://me:hunter2@" + host, "--set", "batch_size=1",
-                      "--on", "local", "--program", in_folder("program")}));
-  ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(read_file(in_folder("words")),
-              AllOf(HasSubstr("--track mlflow=http://***@" + host), Not(HasSubstr("hunter2"))));
-  const std::vector<ServedRequest> requests = server.requests();
-  ASSERT_FALSE(requests.empty());
-  for (const ServedRequest& request : requests)
-    EXPECT_EQ(request.header("authorization"), "Basic bWU6aHVudGVyMg==");
+  for (const std::string of : {"this program", "another"}) {
+    const FakeMlflow server;
+    const std::string host = server.url().substr(server.url().find("://") + 3);
+    std::vector<std::string> more = {
+        "--track", "mlflow=http://me:hunter2@" + host, "--set", "batch_size=1", "--on", "local"};
+    fs::remove_all(in_folder("results"));
+    if (of == "another") more.insert(more.end(), {"--program", in_folder("program")});
+    const ProgramResult result = run_program(words("sweep", more));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<ServedRequest> requests = server.requests();
+    ASSERT_FALSE(requests.empty()) << of;
+    for (const ServedRequest& request : requests)
+      EXPECT_EQ(request.header("authorization"), "Basic bWU6aHVudGVyMg==") << of;
+    if (of == "another") {
+      EXPECT_THAT(read_file(in_folder("words")),
+                  AllOf(HasSubstr("--track mlflow=http://***@" + host), Not(HasSubstr("hunter2"))));
+    }
+  }
 }
 
 TEST_F(TrackTest, TheSamplesStandBesideTheResult) {

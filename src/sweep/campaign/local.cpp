@@ -76,11 +76,12 @@ class LocalEngine : public CampaignEngine {
     const std::vector<std::string> words = worker_words(plan, {});
     program_ = words.front();
     arguments_.assign(words.begin() + 1, words.end());
-    // This program ends when the one that waits for it is killed. Of another nothing is known.
-    if (program_ == default_program())
-      arguments_.insert(arguments_.begin(), {kTetherCommand, program_});
     environment_.assign(plan.environment.begin(), plan.environment.end());
     hide_secrets(arguments_, environment_);
+    // This program ends when the one that waits for it is killed. Of another nothing is known. The tether takes its
+    // own words off, so that a hidden word keeps its number.
+    if (program_ == default_program())
+      arguments_.insert(arguments_.begin(), {kTetherCommand, program_});
     const fs::path folder = fs::path(plan.output) / "workers";
     fs::create_directories(folder);
     share_machine(plan, folder);
