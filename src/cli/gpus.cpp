@@ -94,7 +94,7 @@ void print_gpus(const CatalogTableOptions& options) {
                        0,
                        {},
                        "unknown GPU '" + options.word + "'",
-                       "one of " + join(catalog.names()),
+                       "a name, or part of one, that `sftbench gpus` lists",
                        nearest_spelling(options.word, catalog.names())}});
   }
   sort_rows(options.sort, table);

@@ -111,7 +111,7 @@ TEST(PredictTest, ACardThatIsNotListedIsWhatTheCommandLineSaysOfIt) {
   EXPECT_THAT(
       answer({"--memory-gib", "40"}),
       AllOf(HasSubstr("unknown GPU 'My-Card'"),
-            HasSubstr("expected --flops-per-s, --memory-gb-per-s and --memory-gib of it, or")));
+            HasSubstr("or what a card has: --flops-per-s, --memory-gb-per-s and --memory-gib")));
   const std::vector<std::string> known = {"--flops-per-s", "1e14", "--memory-gb-per-s", "900"};
   const auto seconds = [&](const std::string& gib) {
     std::vector<std::string> words = known;

@@ -9,17 +9,22 @@ void expect_swiglu_matches(const GateAndUp& in, const Tensor& dy, const GateAndU
   const auto dtype = dy.scalar_type();
   const auto wide = [](const Tensor& x) { return x.to(torch::kFloat64).set_requires_grad(true); };
   const Tensor wide_gate = wide(in.gate), wide_up = wide(in.up);
-  const Tensor expected = torch::silu(wide_gate) * wide_up;
-  expected.backward(dy.to(torch::kFloat64));
   const Tensor y = guarded_nan(dy.sizes(), dtype);
-  for_each_order([&] {
-    for (const Tensor& result : {y, into.gate, into.up}) result.fill_(std::nan(""));
-    kSwigluCuda.forward(in, y);
-    expect_near(y, expected.detach(), kernel_tolerance(dtype));
-    kSwigluCuda.backward(dy, in, into);
-    expect_near(into.gate, wide_gate.grad(), kernel_tolerance(dtype), 0.05);
-    expect_near(into.up, wide_up.grad(), kernel_tolerance(dtype));
-  });
+  for (const GateForm form : {GateForm::kSilu, GateForm::kGeluTanh}) {
+    const bool is_silu = form == GateForm::kSilu;
+    for (const Tensor& of : {wide_gate, wide_up}) of.mutable_grad() = Tensor();
+    const Tensor expected =
+        (is_silu ? torch::silu(wide_gate) : at::gelu(wide_gate, "tanh")) * wide_up;
+    expected.backward(dy.to(torch::kFloat64));
+    for_each_order([&] {
+      for (const Tensor& result : {y, into.gate, into.up}) result.fill_(std::nan(""));
+      kSwigluCuda.forward(in, form, y);
+      expect_near(y, expected.detach(), kernel_tolerance(dtype));
+      kSwigluCuda.backward(dy, in, form, into);
+      expect_near(into.gate, wide_gate.grad(), kernel_tolerance(dtype), 0.05);
+      expect_near(into.up, wide_up.grad(), kernel_tolerance(dtype));
+    });
+  }
 }
 
 void expect_swiglu_matches(const Tensor& gate, const Tensor& up, const Tensor& dy) {
@@ -67,18 +72,20 @@ TEST(SwigluKernel, SaturatesWithoutNan) {
     const Tensor gate =
         guarded(torch::tensor({-1e4, -100.0, -88.5, 0.0, 88.5, 100.0, 1e4}, dtype).view({1, -1}));
     const Tensor ones = guarded(torch::ones_like(gate)), into = guarded_nan(gate.sizes(), dtype);
-    kSwigluCuda.forward({gate, ones}, into);
-    EXPECT_TRUE(into.isfinite().all().item<bool>());
-    kSwigluCuda.backward(ones, {gate, ones}, {into, guarded_nan(gate.sizes(), dtype)});
-    EXPECT_EQ(into[0][0].item<double>(), 0.0);
-    EXPECT_EQ(into[0][6].item<double>(), 1.0);
+    for (const GateForm form : {GateForm::kSilu, GateForm::kGeluTanh}) {
+      kSwigluCuda.forward({gate, ones}, form, into);
+      EXPECT_TRUE(into.isfinite().all().item<bool>());
+      kSwigluCuda.backward(ones, {gate, ones}, form, {into, guarded_nan(gate.sizes(), dtype)});
+      EXPECT_EQ(into[0][0].item<double>(), 0.0);
+      EXPECT_EQ(into[0][6].item<double>(), 1.0);
+    }
   }
 }
 
 TEST(SwigluKernel, TakesNothing) {
   for (const Tensor& nothing : {torch::empty({1, 0}), torch::empty({0, 8})}) {
-    kSwigluCuda.forward({nothing, nothing}, nothing);
-    kSwigluCuda.backward(nothing, {nothing, nothing}, {nothing, nothing});
+    kSwigluCuda.forward({nothing, nothing}, GateForm::kSilu, nothing);
+    kSwigluCuda.backward(nothing, {nothing, nothing}, GateForm::kSilu, {nothing, nothing});
   }
 }
 

@@ -17,6 +17,7 @@ struct Case {
   std::vector<int64_t> sequences;  // lengths in a packed row; one: the length of every row
   std::vector<int64_t> chunks;     // lengths of what keys come in
   bool sinks = false, slopes = false;
+  double cap = 0;
 
   int64_t length() const { return std::accumulate(chunks.begin(), chunks.end(), int64_t{0}); }
 };
@@ -37,6 +38,7 @@ Tensor reference(const Case& c, const std::vector<Tensor>& in, double scale) {
   const Tensor sequence = torch::bucketize(place, ends, /*out_int32=*/false, /*right=*/true);
   visible = visible & (sequence.unsqueeze(1) == sequence.unsqueeze(0));
   Tensor scores = by_head(in[0]).matmul(keys.transpose(2, 3)) * scale;
+  if (c.cap > 0) scores = torch::tanh(scores / c.cap) * c.cap;
   if (c.slopes) scores = scores - in[4].view({1, -1, 1, 1}) * distance;
   scores = scores.masked_fill(~visible, -std::numeric_limits<double>::infinity());
   if (c.sinks)
@@ -140,6 +142,7 @@ Tensor in_parts(const Case& c, const std::vector<Tensor>& in, double scale, cons
   parts->c = c;
   parts->attention = {scale, c.window, dropout, {}, c.length()};
   const auto wide = in[0].scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  parts->attention.cap = c.cap;
   if (c.slopes) parts->attention.slopes = in[4].detach().to(wide);
   for (size_t i = 0; i < c.chunks.size(); ++i) parts->order.push_back(i);
   if (backwards) std::reverse(parts->order.begin(), parts->order.end());
@@ -186,6 +189,7 @@ const std::vector<Case> kCases = {
     {2, 4, 2, 16, 0, {150}, {75, 75}, true},
     {1, 4, 4, 16, 20, {70, 90}, {80, 80}, true},
     {1, 4, 4, 16, 0, {70, 90}, {80, 80}, false, true},
+    {1, 4, 2, 24, 33, {70, 90}, {80, 80}, false, false, 0.9},
 };
 
 TEST(AttentionParts, EndAsAttentionOverAllKeys) {

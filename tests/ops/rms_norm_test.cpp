@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/op_test_support.h"
+#include "sftbench/ops/plain.h"
 
 namespace sftbench::ops {
 namespace SFTBENCH_FILE {
@@ -27,6 +28,32 @@ TEST(RmsNorm, MatchesFloat64ForwardAndBackward) {
           "rms_norm", [](const auto& in) { return rms_norm(in[0], in[1], 1e-5); },
           [](const auto& in) { return reference(in[0], in[1], 1e-5); },
           {random_tensor(c.sizes, dtype, 1), random_tensor({c.sizes.back()}, dtype, 2)});
+    }
+  }
+}
+
+// Gemma's: rounded once, so that nothing is rounded between the normalized value and the product.
+TEST(RmsNorm, MatchesFloat64UnderAWiderWeight) {
+  for (const auto dtype : {torch::kBFloat16, torch::kFloat16}) {
+    const Tensor x = random_tensor({9, 576}, dtype, 1);
+    const Tensor weight = random_tensor({576}, torch::kFloat32, 2);
+    const Tensor wide_x = leaf(x.to(torch::kFloat64)),
+                 wide_weight = leaf(weight.to(torch::kFloat64));
+    const Tensor upstream = random_tensor({9, 576}, dtype, 3);
+    const Tensor expected = reference(wide_x, wide_weight, 1e-5);
+    expected.backward(upstream.to(torch::kFloat64));
+    for (const bool plainly : {false, true}) {
+      const Tensor own_x = leaf(x), own_weight = leaf(weight);
+      const Tensor y =
+          plainly ? plain::rms_norm(own_x, own_weight, 1e-5) : rms_norm(own_x, own_weight, 1e-5);
+      // A value near the middle of two may be rounded to either.
+      EXPECT_LE(y.ne(expected.detach().to(dtype)).sum().item<int64_t>(), 2) << plainly;
+      y.backward(upstream);
+      expect_close("x", own_x.grad(), wide_x.grad());
+      expect_close("weight", own_weight.grad(), wide_weight.grad());
+      const auto [sum, normed] = add_rms_norm(x, x, 0.5, weight, 1e-5);
+      EXPECT_TRUE(sum.equal(x + 0.5 * x));
+      EXPECT_TRUE(normed.equal(rms_norm(sum, weight, 1e-5)));
     }
   }
 }

@@ -35,7 +35,7 @@ struct ScoreTerms {
   // [H] of q's dtype or float32: sinks of gpt_oss, one more score in each softmax whose probability goes nowhere.
   // Differentiable.
   torch::Tensor sinks;
-  // Scores become cap tanh(score / cap) before all else (Gemma 2); 0: they stay. Stock operators compute it.
+  // Scores become cap tanh(score / cap) before all else (Gemma 2); 0: they stay. Slopes come with no cap.
   double cap = 0;
 
   bool empty() const { return !slopes.defined() && !sinks.defined() && cap == 0; }

@@ -7,7 +7,8 @@
 namespace sftbench::ops {
 
 // x [..., H], weight [H] of x's dtype -> [..., H] of x's dtype. Differentiable in x and weight.
-// Keeps x and one float32 per row for the backward.
+// Keeps x and one float32 per row for the backward. With a float32 weight beside a narrower x all of it is computed in
+// float32 and rounded once, as Gemma2RMSNorm does.
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 
 struct NormedSum {

@@ -1,7 +1,10 @@
-// The gated activation of SwiGLU (Shazeer 2020): silu(gate) * up.
+// The gated activations SwiGLU and GEGLU (Shazeer 2020): silu(gate) * up and gelu(gate) * up, computed in float32 and
+// rounded once.
 #pragma once
 
 #include <torch/types.h>
+
+#include "sftbench/ops/gelu.h"
 
 namespace sftbench::ops {
 
@@ -11,5 +14,9 @@ torch::Tensor swiglu(const torch::Tensor& gate, const torch::Tensor& up);
 // The same of one tensor [..., 2 I], the gate before the up projection -> [..., I]. Neither half is copied, and the
 // gradient is one tensor.
 torch::Tensor swiglu(const torch::Tensor& gate_and_up);
+
+// As swiglu(), with GELU in the place of SiLU. The form by the error function has stock operators alone.
+torch::Tensor geglu(const torch::Tensor& gate, const torch::Tensor& up, Gelu form);
+torch::Tensor geglu(const torch::Tensor& gate_and_up, Gelu form);
 
 }  // namespace sftbench::ops

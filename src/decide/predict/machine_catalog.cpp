@@ -113,10 +113,10 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
                         const GpuCatalog& gpus, const MachineCatalog& machines) {
   const GpuFacts* gpu = gpus.find(gpu_model);
   if (gpu == nullptr) {
-    unknown(
-        "unknown GPU '" + gpu_model + "'",
-        "--flops-per-s, --memory-gb-per-s and --memory-gib of it, or one of " + join(gpus.names()),
-        nearest_spelling(gpu_model, gpus.names()));
+    unknown("unknown GPU '" + gpu_model + "'",
+            "a name of `sftbench gpus`, or what a card has: --flops-per-s, --memory-gb-per-s and "
+            "--memory-gib",
+            nearest_spelling(gpu_model, gpus.names()));
   }
   const MachineFacts* facts = machines.find(gpu->name);
   if (facts == nullptr) {

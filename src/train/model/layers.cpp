@@ -69,19 +69,16 @@ Norm::Norm(int64_t width, const ModelConfig& config, const ops::KernelChoice& ke
 }
 
 torch::Tensor Norm::factor(torch::Dtype dtype) const {
+  if (rounds_last_ && !subtracts_mean_) dtype = torch::promote_types(dtype, torch::kFloat32);
   return from_one_ ? weight_.to(dtype) + 1 : weight_.to(dtype);
 }
 
 torch::Tensor Norm::forward(const torch::Tensor& x) const {
-  const torch::Dtype dtype = x.scalar_type();
-  if (subtracts_mean_) {
-    const torch::Tensor weight = factor(dtype);
-    return ops::layer_norm(x, weight, bias_.defined() ? bias_.to(dtype) : torch::zeros_like(weight),
-                           epsilon_);
-  }
-  const torch::Dtype wide = torch::promote_types(dtype, torch::kFloat32);
-  if (rounds_last_) return rms_norm_(x.to(wide), factor(wide), epsilon_).to(dtype);
-  return rms_norm_(x, factor(dtype), epsilon_);
+  const torch::Tensor weight = factor(x.scalar_type());
+  if (!subtracts_mean_) return rms_norm_(x, weight, epsilon_);
+  const torch::Tensor bias =
+      bias_.defined() ? bias_.to(x.scalar_type()) : torch::zeros_like(weight);
+  return ops::layer_norm(x, weight, bias, epsilon_);
 }
 
 ops::NormedSum Norm::forward_sum(const torch::Tensor& x, const torch::Tensor& addend,
@@ -89,8 +86,7 @@ ops::NormedSum Norm::forward_sum(const torch::Tensor& x, const torch::Tensor& ad
   // Under autocast a branch may be narrower than the stream.
   if (addend.defined() && addend.scalar_type() != x.scalar_type())
     return forward_sum(x.add(addend, scale));
-  if (!subtracts_mean_ && !rounds_last_)
-    return add_rms_norm_(x, addend, scale, factor(x.scalar_type()), epsilon_);
+  if (!subtracts_mean_) return add_rms_norm_(x, addend, scale, factor(x.scalar_type()), epsilon_);
   const torch::Tensor sum = addend.defined() ? x.add(addend, scale) : x;
   return {sum, forward(sum)};
 }
@@ -175,9 +171,16 @@ DenseMlp::DenseMlp(const ModelConfig& config, const MlpConfig& mlp, int64_t widt
       output_(make_linear_group(width, {{mlp.output, config.hidden_size}}, bias, config, options)) {
 }
 
+namespace {
+
+ops::Gelu gelu_form(Activation activation) {
+  return activation == Activation::kGelu ? ops::Gelu::kError : ops::Gelu::kTanh;
+}
+
+}  // namespace
+
 torch::Tensor activated(const torch::Tensor& x, Activation activation) {
-  if (activation == Activation::kSilu) return at::silu(x);
-  return ops::gelu(x, activation == Activation::kGelu ? ops::Gelu::kError : ops::Gelu::kTanh);
+  return activation == Activation::kSilu ? at::silu(x) : ops::gelu(x, gelu_form(activation));
 }
 
 torch::Tensor DenseMlp::inner(const std::vector<torch::Tensor>& products) const {
@@ -185,8 +188,8 @@ torch::Tensor DenseMlp::inner(const std::vector<torch::Tensor>& products) const 
   const bool in_one = form_ == MlpForm::kGatedInOne;
   if (activation_ == Activation::kSilu)
     return in_one ? ops::swiglu(products[0]) : ops::swiglu(products[0], products[1]);
-  const std::vector<torch::Tensor> halves = in_one ? products[0].chunk(2, -1) : products;
-  return activated(halves[0], activation_) * halves[1];
+  const ops::Gelu form = gelu_form(activation_);
+  return in_one ? ops::geglu(products[0], form) : ops::geglu(products[0], products[1], form);
 }
 
 torch::Tensor DenseMlp::forward(const torch::Tensor& x) const {

@@ -20,8 +20,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const AttentionImpl& attention_for(const Tensor& x, double cap) {
-  return has_cpu_kernels(x) && cap == 0 ? kAttentionCpu : kAttentionAten;
+const AttentionImpl& attention_for(const Tensor& x) {
+  return has_cpu_kernels(x) ? kAttentionCpu : kAttentionAten;
 }
 
 OptionalTensor optional_term(const Tensor& term) {
@@ -44,8 +44,8 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     const Tensor no_term;
     const Tensor& own_slopes = slopes ? *slopes : no_term;
     const Tensor& own_sinks = sinks ? *sinks : no_term;
-    const auto [output, lse] = attention_for(q, cap).forward(
-        q, k, v, scale, window, offsets, dropout, wide_terms(own_slopes, own_sinks, cap, q));
+    const auto [output, lse] = attention_for(q).forward(q, k, v, scale, window, offsets, dropout,
+                                                        wide_terms(own_slopes, own_sinks, cap, q));
     ctx->save_for_backward({q, k, v, output, lse, own_slopes, own_sinks});
     ctx->saved_data["cap"] = cap;
     ctx->saved_data["scale"] = scale;
@@ -62,12 +62,11 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
                              static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
     const Tensor& sinks = saved[6];
     const double cap = ctx->saved_data["cap"].toDouble();
-    const auto [q, k, v, of_sinks] =
-        attention_for(saved[0], cap)
-            .backward(output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3],
-                      saved[4], ctx->saved_data["scale"].toDouble(),
-                      ctx->saved_data["window"].toInt(), ctx->saved_data["offsets"].toIntVector(),
-                      dropout, wide_terms(saved[5], sinks, cap, saved[0]));
+    const auto [q, k, v, of_sinks] = attention_for(saved[0]).backward(
+        output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4],
+        ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
+        ctx->saved_data["offsets"].toIntVector(), dropout,
+        wide_terms(saved[5], sinks, cap, saved[0]));
     const bool wanted = sinks.defined() && sinks.requires_grad();
     return {q,
             k,
@@ -159,7 +158,7 @@ void meet_keys(AttentionSums& sums, const Tensor& q, const Tensor& k, const Tens
   const torch::NoGradGuard no_grad;
   check_blocks(q, k, blocks, attention);
   if (has_library_blocks(q, attention)) return meet_by_library(sums, q, k, v, blocks, attention);
-  const AttentionImpl& impl = attention_for(q, attention.cap);
+  const AttentionImpl& impl = attention_for(q);
   for (const auto& call : apart(blocks)) impl.meet(sums, q, k, v, call, attention);
 }
 
@@ -179,7 +178,7 @@ void add_gradients(AttentionGradients& gradients, const Tensor& output_gradient,
     return add_gradients_by_library(gradients, output_gradient, q, k, v, output, lse, blocks,
                                     attention);
   }
-  const AttentionImpl& impl = attention_for(q, attention.cap);
+  const AttentionImpl& impl = attention_for(q);
   for (const auto& call : apart(blocks))
     impl.add_gradients(gradients, output_gradient, q, k, v, output, lse, call, attention);
 }
@@ -225,7 +224,7 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
                               (q.requires_grad() || k.requires_grad() || v.requires_grad() ||
                                (terms.sinks.defined() && terms.sinks.requires_grad()));
   if (!differentiable) {
-    return attention_for(q, terms.cap)
+    return attention_for(q)
         .forward(qc, kc, vc, scale, window, packed.offsets, dropout,
                  wide_terms(terms.slopes, terms.sinks, terms.cap, q))
         .first;

@@ -108,10 +108,12 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
   require_float(x, "plain::rms_norm", "x");
-  require_like(weight, "plain::rms_norm", "weight", {x.size(-1)}, x);
+  const bool is_wide = weight.scalar_type() == wide_dtype(x);
+  require_like(weight, "plain::rms_norm", "weight", {x.size(-1)}, is_wide ? weight : x);
   const Tensor wide = x.to(wide_dtype(x));
   const Tensor variance = wide.pow(2).mean(-1, /*keepdim=*/true);
-  return weight * (wide * torch::rsqrt(variance + epsilon)).to(x.scalar_type());
+  const Tensor normalized = wide * torch::rsqrt(variance + epsilon);
+  return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
 }
 
 NormedSum add_rms_norm(const Tensor& x, const Tensor& addend, double scale, const Tensor& weight,

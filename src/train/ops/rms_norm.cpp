@@ -26,8 +26,14 @@ struct Normed {
   Tensor sum, y, rstd;  // sum: what was normalized
 };
 
+// Of a weight that is wider than x the norm is that of x in the weight's dtype.
 Normed forward_rows(const Tensor& x, const Tensor& addend, double scale, const Tensor& weight,
                     double epsilon) {
+  if (weight.scalar_type() != x.scalar_type()) {
+    const Tensor sum = addend.defined() ? x.add(addend, scale) : x;
+    const Normed wide = forward_rows(sum.to(weight.scalar_type()), {}, 1, weight, epsilon);
+    return {sum, wide.y.to(x.scalar_type()), wide.rstd};
+  }
   RmsNormInput input = {rows(x), {}, {}, scale};
   if (addend.defined()) {
     input.addend = rows(addend);
@@ -46,17 +52,21 @@ struct Gradients {
 // saved: what was normalized, weight, rstd.
 Gradients backward_rows(const variable_list& saved, const Tensor& y_gradient,
                         const Tensor& x_gradient) {
-  const Tensor &x = saved[0], &weight = saved[1];
-  const RmsNormGradients gradients = rms_norm_for(x).backward(
-      rows(y_gradient), x_gradient.defined() ? rows(x_gradient) : x_gradient, rows(x), weight,
-      saved[2], weight.requires_grad());
+  const Tensor& weight = saved[1];
+  const Tensor x = saved[0].to(weight.scalar_type());
+  const auto own_rows = [&](const Tensor& of) {
+    return of.defined() ? rows(of.to(weight.scalar_type())) : of;
+  };
+  const RmsNormGradients gradients =
+      rms_norm_for(x).backward(own_rows(y_gradient), own_rows(x_gradient), rows(x), weight,
+                               saved[2], weight.requires_grad());
   Tensor weight_gradient;
   if (weight.requires_grad()) {
     weight_gradient = accumulate_gradient(weight, [&](Tensor& target, double beta) {
       beta == 0.0 ? target.copy_(gradients.weight) : target.add_(gradients.weight);
     });
   }
-  return {gradients.x.view(x.sizes()), weight_gradient};
+  return {gradients.x.view(x.sizes()).to(saved[0].scalar_type()), weight_gradient};
 }
 
 class RmsNorm : public torch::autograd::Function<RmsNorm> {
@@ -105,7 +115,8 @@ class AddRmsNorm : public torch::autograd::Function<AddRmsNorm> {
 void check_shapes(const char* op, const Tensor& x, const Tensor& weight) {
   require_float(x, op, "x");
   require(x.dim() >= 1, op, "x must be [..., H]", describe(x));
-  require_like(weight, op, "weight", {x.size(-1)}, x);
+  const bool is_wide = weight.scalar_type() == wide_dtype(x);
+  require_like(weight, op, "weight", {x.size(-1)}, is_wide ? weight : x);
 }
 
 }  // namespace

@@ -8,17 +8,26 @@ namespace {
 
 using torch::Tensor;
 
-void forward(const GateAndUp& in, const Tensor& y) {
-  const auto wide = wide_dtype(y);
-  y.copy_(at::silu(in.gate.to(wide)) * in.up.to(wide));
+const char* name_of(GateForm form) {
+  return form == GateForm::kGeluTanh ? "tanh" : "none";
 }
 
-void backward(const Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into) {
+Tensor activated(const Tensor& gate, GateForm form) {
+  return form == GateForm::kSilu ? at::silu(gate) : at::gelu(gate, name_of(form));
+}
+
+void forward(const GateAndUp& in, GateForm form, const Tensor& y) {
+  const auto wide = wide_dtype(y);
+  y.copy_(activated(in.gate.to(wide), form) * in.up.to(wide));
+}
+
+void backward(const Tensor& y_gradient, const GateAndUp& in, GateForm form, const GateAndUp& into) {
   const auto wide = wide_dtype(y_gradient);
   const Tensor gate = in.gate.to(wide), dy = y_gradient.to(wide);
-  const Tensor sigmoid = gate.sigmoid();
-  into.gate.copy_(dy * in.up.to(wide) * sigmoid * (1 + gate * (1 - sigmoid)));
-  into.up.copy_(dy * gate * sigmoid);
+  const Tensor of_gate = dy * in.up.to(wide);
+  into.gate.copy_(form == GateForm::kSilu ? at::silu_backward(of_gate, gate)
+                                          : at::gelu_backward(of_gate, gate, name_of(form)));
+  into.up.copy_(dy * activated(gate, form));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class Problems {
            const PartAttention& attention) {
     for (const AttentionBlock& block : blocks) {
       AttentionProblem problem = shared(q, k, attention.scale, attention.window, attention.dropout,
-                                        {attention.slopes, {}});
+                                        {attention.slopes, {}, attention.cap});
       problem.length = block.queries.length;
       problem.key_length = block.keys.length;
       problem.distance = block.queries.position - block.keys.position;
@@ -127,6 +127,7 @@ class Problems {
     problem.window = window;
     problem.scale = static_cast<float>(scale);
     problem.parts = 1;
+    problem.cap = static_cast<float>(terms.cap);
     if (terms.slopes.defined()) problem.slopes = terms.slopes.data_ptr<float>();
     if (terms.sinks.defined()) problem.sinks = terms.sinks.data_ptr<float>();
     problem.drop_threshold = drop_threshold(dropout.probability);

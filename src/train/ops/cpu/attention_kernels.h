@@ -78,6 +78,18 @@ SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t
   for (int64_t j = larger(end, 0); j < keys; ++j) scores[j] = -kInfinity;
 }
 
+// Of the first `keys` scores of a tile, which are scaled later.
+SFTBENCH_INLINE void cap_scores(const AttentionProblem& p, int64_t keys, float* scores) {
+  for (int64_t j = 0; j < keys; j += kLanes)
+    store(scores + j, hyperbolic_tangent(load(scores + j) * (p.scale / p.cap)) * (p.cap / p.scale));
+}
+
+// The slope of a capped score by the score before its cap. 0 where the key is hidden.
+SFTBENCH_INLINE F slope_of_cap(const AttentionProblem& p, F capped) {
+  const F tangent = capped * (p.scale / p.cap);
+  return maximum(1.0f - tangent * tangent, splat(0.0f));
+}
+
 // Adds ALiBi's term to the first `keys` scores of a tile, which are scaled later.
 SFTBENCH_INLINE void lean_scores(const AttentionProblem& p, int64_t query_head, int64_t query,
                                  int64_t key_tile, int64_t keys, float* scores) {
@@ -215,6 +227,7 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
   for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
     const int64_t keys = head.diagonal(tile, key_tile) ? round_up(row + 1, kStep) : kTile;
     float* s = scores + row * kTile;
+    if (p.cap > 0) cap_scores(p, keys, s);
     if (p.slopes != nullptr) lean_scores(p, query_head, tile * kTile + row, key_tile, keys, s);
     if (cut) hide_keys(p, tile * kTile + row, key_tile, keys, s);
     float kept[kDrops ? kTile : 1];
@@ -326,6 +339,10 @@ void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t k
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); row += 2) {
     const int64_t keys = head.diagonal(tile, key_tile) ? round_up(row + 2, kLanes) : kTile;
+    if (p.cap > 0) {
+      cap_scores(p, keys, t.scores + row * kTile);
+      cap_scores(p, keys, t.scores + (row + 1) * kTile);
+    }
     if (p.slopes != nullptr) {
       lean_scores(p, query_head, tile * kTile + row, key_tile, keys, t.scores + row * kTile);
       lean_scores(p, query_head, tile * kTile + row + 1, key_tile, keys,
@@ -348,6 +365,7 @@ void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t k
         F d_probability = load(t.d_probabilities + at);
         if constexpr (kDrops) d_probability *= load(kept + r * kTile + j);
         d_score[r] = probability[r] * (d_probability - delta[row + r]) * p.scale;
+        if (p.cap > 0) d_score[r] *= slope_of_cap(p, load(t.scores + at));
         if constexpr (kDrops) probability[r] *= load(kept + r * kTile + j);
         if constexpr (Units::kPer == 2) put_units<Units>(t.d_scores_rows + at / 2, d_score[r]);
       }

@@ -37,6 +37,7 @@ struct AttentionProblem {
   float *dk_parts, *dv_parts;  // [B, K, parts, padded S, padded D], zeroed
   // Dropout of probabilities (dropout_mask.h), none where the threshold is 0.
   const float *slopes = nullptr, *sinks = nullptr;  // [H] ScoreTerms, or null
+  float cap = 0;                                    // of ScoreTerms
   uint16_t drop_threshold;
   float kept_scale;
   uint64_t drop_seed;
@@ -153,9 +154,10 @@ struct CpuKernels {
   // Rotates the heads of one position; sign -1 rotates back.
   void (*rope)(const void* x, const void* cos, const void* sin, void* y, int64_t heads, int64_t dim,
                float sign);
-  void (*swiglu_forward)(const void* gate, const void* up, void* y, int64_t n);
+  // gelu: by tanh, in the place of SiLU.
+  void (*swiglu_forward)(const void* gate, const void* up, void* y, int64_t n, bool gelu);
   void (*swiglu_backward)(const void* dy, const void* gate, const void* up, void* d_gate,
-                          void* d_up, int64_t n);
+                          void* d_up, int64_t n, bool gelu);
   // target += sum of rows[positions[i]], added up in float32 and rounded once.
   void (*add_rows)(void* target, const void* rows, const int64_t* positions, int64_t count,
                    int64_t width);

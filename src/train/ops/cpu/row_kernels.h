@@ -79,20 +79,39 @@ SFTBENCH_INLINE F sigmoid(F x) {
   return 1.0f / (1.0f + exponential(-x));
 }
 
-template <class T>
-void swiglu_forward(const void* gate_all, const void* up_all, void* y_all, int64_t count) {
+// Both gates are x sigmoid(argument(x)); slope: of the argument.
+struct SiluGate {
+  static SFTBENCH_INLINE F argument(F x) { return x; }
+  static SFTBENCH_INLINE F slope(F) { return splat(1.0f); }
+};
+
+struct GeluTanhGate {
+  static constexpr float kLinear = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+  static constexpr float kCubic = kLinear * 0.044715f;
+  static SFTBENCH_INLINE F argument(F x) { return x * (kLinear + kCubic * x * x); }
+  static SFTBENCH_INLINE F slope(F x) { return kLinear + 3.0f * kCubic * x * x; }
+};
+
+template <class T, class Gate>
+void gated_forward(const void* gate_all, const void* up_all, void* y_all, int64_t count) {
   const T* gate = static_cast<const T*>(gate_all);
   const T* up = static_cast<const T*>(up_all);
   T* y = static_cast<T*>(y_all);
   sweep(count, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
     const F g = load(gate + i, n);
-    store(y + i, g * sigmoid(g) * load(up + i, n), n);
+    store(y + i, g * sigmoid(Gate::argument(g)) * load(up + i, n), n);
   });
 }
 
 template <class T>
-void swiglu_backward(const void* dy_all, const void* gate_all, const void* up_all, void* d_gate_all,
-                     void* d_up_all, int64_t count) {
+void swiglu_forward(const void* gate, const void* up, void* y, int64_t count, bool gelu) {
+  gelu ? gated_forward<T, GeluTanhGate>(gate, up, y, count)
+       : gated_forward<T, SiluGate>(gate, up, y, count);
+}
+
+template <class T, class Gate>
+void gated_backward(const void* dy_all, const void* gate_all, const void* up_all, void* d_gate_all,
+                    void* d_up_all, int64_t count) {
   const T* dy = static_cast<const T*>(dy_all);
   const T* gate = static_cast<const T*>(gate_all);
   const T* up = static_cast<const T*>(up_all);
@@ -100,10 +119,17 @@ void swiglu_backward(const void* dy_all, const void* gate_all, const void* up_al
   T* d_up = static_cast<T*>(d_up_all);
   sweep(count, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
     const F g = load(gate + i, n), d = load(dy + i, n);
-    const F s = sigmoid(g);
-    store(d_gate + i, d * load(up + i, n) * s * (1.0f + g * (1.0f - s)), n);
+    const F s = sigmoid(Gate::argument(g));
+    store(d_gate + i, d * load(up + i, n) * s * (1.0f + g * Gate::slope(g) * (1.0f - s)), n);
     store(d_up + i, d * g * s, n);
   });
+}
+
+template <class T>
+void swiglu_backward(const void* dy, const void* gate, const void* up, void* d_gate, void* d_up,
+                     int64_t count, bool gelu) {
+  gelu ? gated_backward<T, GeluTanhGate>(dy, gate, up, d_gate, d_up, count)
+       : gated_backward<T, SiluGate>(dy, gate, up, d_gate, d_up, count);
 }
 
 template <class T>

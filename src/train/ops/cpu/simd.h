@@ -227,6 +227,19 @@ SFTBENCH_INLINE F exponential(F x) {
 #endif
 }
 
+// To about 2e-7; NaN for NaN.
+SFTBENCH_INLINE F hyperbolic_tangent(F x) {
+  const F by_exponential = 1.0f - 2.0f / (1.0f + exponential(x + x));
+  // Near 0, where the two terms cancel, its series.
+  const F square = x * x;
+  F p = splat(62.0f / 2835);
+  p = p * square - 17.0f / 315;
+  p = p * square + 2.0f / 15;
+  p = p * square - 1.0f / 3;
+  const F series = x + x * square * p;
+  return square < 0.09f ? series : by_exponential;
+}
+
 SFTBENCH_INLINE F square_root(F v) {
 #ifdef SFTBENCH_HAS_AVX512
   return (F)_mm512_maskz_sqrt_ps(kAllLanes, (__m512)v);

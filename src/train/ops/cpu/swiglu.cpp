@@ -24,22 +24,24 @@ void for_spans(const Tensor& rows, const Body& body) {
   });
 }
 
-void forward(const GateAndUp& in, const Tensor& y) {
+void forward(const GateAndUp& in, GateForm form, const Tensor& y) {
   const CpuKernels& kernels = cpu_kernels(y);
   for_spans(y, [&](int64_t row, int64_t begin, int64_t end) {
     const int64_t place = row * in.gate.stride(0) + begin;
     kernels.swiglu_forward(element(in.gate, place), element(in.up, place),
-                           element(y, row * y.size(1) + begin), end - begin);
+                           element(y, row * y.size(1) + begin), end - begin,
+                           form == GateForm::kGeluTanh);
   });
 }
 
-void backward(const Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into) {
+void backward(const Tensor& y_gradient, const GateAndUp& in, GateForm form, const GateAndUp& into) {
   const CpuKernels& kernels = cpu_kernels(y_gradient);
   for_spans(y_gradient, [&](int64_t row, int64_t begin, int64_t end) {
     const int64_t place = row * in.gate.stride(0) + begin;
     kernels.swiglu_backward(element(y_gradient, row * y_gradient.size(1) + begin),
                             element(in.gate, place), element(in.up, place),
-                            element(into.gate, place), element(into.up, place), end - begin);
+                            element(into.gate, place), element(into.up, place), end - begin,
+                            form == GateForm::kGeluTanh);
   });
 }
 

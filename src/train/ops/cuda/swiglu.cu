@@ -1,4 +1,4 @@
-// SwiGLU on GPUs: each byte is read or written once, the arithmetic is float32.
+// SwiGLU and GEGLU on GPUs: each byte is read or written once, the arithmetic is float32.
 #include "ops/cuda/pack.h"
 #include "ops/cuda/sigmoid.h"
 #include "ops/swiglu_impl.h"
@@ -21,7 +21,22 @@ struct SwigluRows {
   }
 };
 
-template <class T, int kCount>
+// Both gates are x sigmoid(argument(x)); slope: of the argument.
+struct SiluGate {
+  static __device__ __forceinline__ float argument(float x) { return x; }
+  static __device__ __forceinline__ float slope(float) { return 1.0f; }
+};
+
+struct GeluTanhGate {
+  static constexpr float kLinear = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+  static constexpr float kCubic = kLinear * 0.044715f;
+  static __device__ __forceinline__ float argument(float x) {
+    return x * (kLinear + kCubic * x * x);
+  }
+  static __device__ __forceinline__ float slope(float x) { return kLinear + 3.0f * kCubic * x * x; }
+};
+
+template <class T, class Gate, int kCount>
 __global__ void __launch_bounds__(kSwigluThreads)
     swiglu_forward(const SwigluRows rows, const T* gate, const T* up, T* y) {
   const int64_t pack = int64_t{blockIdx.x} * kSwigluThreads + threadIdx.x;
@@ -32,12 +47,12 @@ __global__ void __launch_bounds__(kSwigluThreads)
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     const auto g = static_cast<float>(g_pack.value[i]), u = static_cast<float>(u_pack.value[i]);
-    y_pack.value[i] = static_cast<T>(g * sigmoid(g) * u);
+    y_pack.value[i] = static_cast<T>(g * sigmoid(Gate::argument(g)) * u);
   }
   store_pack(y + pack * kCount, y_pack);
 }
 
-template <class T, int kCount>
+template <class T, class Gate, int kCount>
 __global__ void __launch_bounds__(kSwigluThreads)
     swiglu_backward(const SwigluRows rows, const T* dy, const T* gate, const T* up, T* d_gate,
                     T* d_up) {
@@ -51,17 +66,18 @@ __global__ void __launch_bounds__(kSwigluThreads)
   for (int i = 0; i < kCount; ++i) {
     const auto d = static_cast<float>(d_pack.value[i]), g = static_cast<float>(g_pack.value[i]);
     const auto u = static_cast<float>(u_pack.value[i]);
-    const float s = sigmoid(g);
-    d_gate_pack.value[i] = static_cast<T>(d * u * s * (1.0f + g * (1.0f - s)));
+    const float s = sigmoid(Gate::argument(g));
+    d_gate_pack.value[i] = static_cast<T>(d * u * s * (1.0f + g * Gate::slope(g) * (1.0f - s)));
     d_up_pack.value[i] = static_cast<T>(d * g * s);
   }
   store_pack(d_gate + place, d_gate_pack);
   store_pack(d_up + place, d_up_pack);
 }
 
-// launch(count, rows, shape) with the elements of a pack as a constant. `others`: the addresses beside those of `in`.
+// launch(gate, count, rows, shape) with the gate and the elements of a pack as types. `others`: the addresses beside
+// those of `in`.
 template <class T, class Launch>
-void for_packs(const GateAndUp& in, std::initializer_list<const void*> others,
+void for_packs(const GateAndUp& in, GateForm form, std::initializer_list<const void*> others,
                const Launch& launch) {
   const Tensor& gate = in.gate;
   if (gate.numel() == 0) return;
@@ -72,30 +88,33 @@ void for_packs(const GateAndUp& in, std::initializer_list<const void*> others,
   const auto with = [&](auto count) {
     const SwigluRows rows = {gate.numel() / count.value, width / count.value, gap};
     const int64_t blocks = (rows.packs + kSwigluThreads - 1) / kSwigluThreads;
-    launch(count, rows, LaunchShape{static_cast<unsigned>(blocks), kSwigluThreads});
+    const LaunchShape shape{static_cast<unsigned>(blocks), kSwigluThreads};
+    form == GateForm::kGeluTanh ? launch(GeluTanhGate{}, count, rows, shape)
+                                : launch(SiluGate{}, count, rows, shape);
   };
   packs ? with(std::integral_constant<int, kPackCount<T>>())
         : with(std::integral_constant<int, 1>());
 }
 
-void forward(const GateAndUp& in, const Tensor& y) {
+void forward(const GateAndUp& in, GateForm form, const Tensor& y) {
   const DeviceScope scope(y);
   for_kernel_type(y, [&](auto zero) {
     using T = decltype(zero);
-    for_packs<T>(in, {y.data_ptr()}, [&](auto count, auto rows, const LaunchShape& shape) {
-      launch_kernel(swiglu_forward<T, count.value>, shape, rows, in.gate.data_ptr<T>(),
-                    in.up.data_ptr<T>(), y.data_ptr<T>());
-    });
+    for_packs<T>(in, form, {y.data_ptr()},
+                 [&](auto gate, auto count, auto rows, const LaunchShape& shape) {
+                   launch_kernel(swiglu_forward<T, decltype(gate), count.value>, shape, rows,
+                                 in.gate.data_ptr<T>(), in.up.data_ptr<T>(), y.data_ptr<T>());
+                 });
   });
 }
 
-void backward(const Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into) {
+void backward(const Tensor& y_gradient, const GateAndUp& in, GateForm form, const GateAndUp& into) {
   const DeviceScope scope(y_gradient);
   for_kernel_type(y_gradient, [&](auto zero) {
     using T = decltype(zero);
-    for_packs<T>(in, {y_gradient.data_ptr(), into.gate.data_ptr(), into.up.data_ptr()},
-                 [&](auto count, auto rows, const LaunchShape& shape) {
-                   launch_kernel(swiglu_backward<T, count.value>, shape, rows,
+    for_packs<T>(in, form, {y_gradient.data_ptr(), into.gate.data_ptr(), into.up.data_ptr()},
+                 [&](auto gate, auto count, auto rows, const LaunchShape& shape) {
+                   launch_kernel(swiglu_backward<T, decltype(gate), count.value>, shape, rows,
                                  y_gradient.data_ptr<T>(), in.gate.data_ptr<T>(),
                                  in.up.data_ptr<T>(), into.gate.data_ptr<T>(),
                                  into.up.data_ptr<T>());
