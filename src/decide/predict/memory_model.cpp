@@ -264,8 +264,14 @@ double MemoryModel::logit_chunk_bytes() const {
   }
   const double bytes = work_.trains_head ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
   const double tile_bytes =
-      kGpuLogitRows * static_cast<double>(work_.vocabulary) * sizes_.element().computed;
+      kGpuLogitRows * static_cast<double>(work_.vocabulary) * chunked_logit_bytes();
   return std::max(1.0, std::floor(bytes / tile_bytes)) * tile_bytes;
+}
+
+// Of one logit in a chunk. A cap has a slope in float32 beside it.
+double MemoryModel::chunked_logit_bytes() const {
+  const bool capped = known_model(job_.model).config.multipliers.logit_cap > 0;
+  return sizes_.element().computed + (capped ? kFloatBytes : 0);
 }
 
 double MemoryModel::logit_bytes(double logits) const {
@@ -277,7 +283,7 @@ double MemoryModel::logit_bytes(double logits) const {
   }
   // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
   const double whole = logits * (sizes_.element().computed + 2 * kFloatBytes);
-  return fused ? std::min(logit_chunk_bytes(), logits * sizes_.element().computed) : whole;
+  return fused ? std::min(logit_chunk_bytes(), logits * chunked_logit_bytes()) : whole;
 }
 
 }  // namespace sftbench

@@ -35,6 +35,7 @@ class MemoryModel {
   double update_copies() const;
   double band_bytes() const;
   double logit_chunk_bytes() const;
+  double chunked_logit_bytes() const;
   double logit_bytes(double logits) const;
   void put_peak_of_stack(MemoryCost& memory) const;
   double layer_while_computed() const;
