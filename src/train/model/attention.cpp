@@ -92,6 +92,8 @@ void SelfAttention::rotate(Heads& heads, const RotaryTables& rope) const {
   };
   heads.q = whole(q, heads.q);
   heads.k = whole(k, heads.k);
+  // A view would keep all of the product that queries and keys were turned out of.
+  if (config_.qkv_form != QkvForm::kApart) heads.v = heads.v.contiguous();
 }
 
 Tensor SelfAttention::forward(const Tensor& x_BSH, const RotaryTables& rope) const {

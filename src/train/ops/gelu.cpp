@@ -13,13 +13,18 @@ const char* name_of(Gelu form) {
   return form == Gelu::kTanh ? "tanh" : "none";
 }
 
+// Of the arithmetic: libtorch's CPU kernels take it from the input, and those of CUDA compute in float32 anyway.
+torch::Dtype computed_dtype(const Tensor& x) {
+  return x.is_cuda() ? x.scalar_type() : wide_dtype(x);
+}
+
 class GeluFunction : public torch::autograd::Function<GeluFunction> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, bool by_tanh) {
     context->save_for_backward({x});
     context->saved_data["by_tanh"] = by_tanh;
     const char* form = name_of(by_tanh ? Gelu::kTanh : Gelu::kError);
-    return at::gelu(x.to(wide_dtype(x)), form).to(x.scalar_type());
+    return at::gelu(x.to(computed_dtype(x)), form).to(x.scalar_type());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -27,7 +32,7 @@ class GeluFunction : public torch::autograd::Function<GeluFunction> {
     const Tensor x = context->get_saved_variables()[0];
     const char* form =
         name_of(context->saved_data["by_tanh"].toBool() ? Gelu::kTanh : Gelu::kError);
-    const torch::Dtype wide = wide_dtype(x);
+    const torch::Dtype wide = computed_dtype(x);
     return {at::gelu_backward(gradients[0].to(wide), x.to(wide), form).to(x.scalar_type()), {}};
   }
 };
