@@ -179,6 +179,26 @@ TEST(CausalAttention, CapsOfScoresMatchFloat64ForwardAndBackward) {
   }
 }
 
+TEST(FullAttention, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : kCases) {
+      if (c.length > 300 || c.window > 0) continue;
+      expect_op_matches(
+          "full " + label(c),
+          [&](const auto& in) { return full_attention(in[0], in[1], in[2], 0.2); },
+          [&](const auto& in) {
+            const int64_t times = c.heads / c.kv_heads;
+            const auto by_head = [](const Tensor& x) { return x.transpose(1, 2); };
+            const Tensor keys = by_head(in[1]).repeat_interleave(times, 1);
+            const Tensor values = by_head(in[2]).repeat_interleave(times, 1);
+            const Tensor scores = at::matmul(by_head(in[0]), keys.transpose(2, 3)) * 0.2;
+            return at::matmul(torch::softmax(scores, -1), values).transpose(1, 2);
+          },
+          inputs(c, dtype), 2.0);
+    }
+  }
+}
+
 TEST(PackedAttention, TermsOfScoresMatchFloat64OfEachSequence) {
   const Case c{1, 200, 4, 2, 24, 0};
   const std::vector<int64_t> lengths = {70, 1, 129};

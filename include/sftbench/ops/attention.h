@@ -56,6 +56,10 @@ torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
                                const PackedSequences& packed = {}, const Dropout& dropout = {},
                                const ScoreTerms& terms = {});
 
+// The same of all positions to all: no position is hidden from another (SiglipAttention, CLIPAttention).
+torch::Tensor full_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             double scale);
+
 // --- in parts ------------------------------------------------------------------------------------
 //
 // Where the positions of a sequence are divided among several holders (context parallelism), queries meet keys part by

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "sftbench/base/torch.h"
-#include "sftbench/ops/matmul.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {
@@ -13,18 +12,6 @@ namespace {
 
 LinearGroup linear(const char* name, int64_t in, int64_t out, torch::TensorOptions options) {
   return make_dense_group(in, {{name, out}}, /*bias=*/true, options);
-}
-
-// Attention without a mask, softmax in float32 at least. A tile has few positions: all scores are held.
-torch::Tensor full_attention(const torch::Tensor& q_TPND, const torch::Tensor& k_TPND,
-                             const torch::Tensor& v_TPND, double scale) {
-  const torch::Tensor q = q_TPND.transpose(1, 2) * scale, k = k_TPND.transpose(1, 2);
-  const torch::Tensor scores_TNPP = ops::batched_matmul(q, k.transpose(2, 3));
-  const bool is_double = scores_TNPP.scalar_type() == torch::kFloat64;
-  const torch::Tensor shares =
-      torch::softmax(scores_TNPP, -1, is_double ? torch::kFloat64 : torch::kFloat32)
-          .to(v_TPND.scalar_type());
-  return ops::batched_matmul(shares, v_TPND.transpose(1, 2)).transpose(1, 2);
 }
 
 // The same projection of each patch: a convolution whose step is its size.
@@ -126,7 +113,8 @@ torch::Tensor VisionTower::attend(const Layer& layer, const torch::Tensor& x) co
     return projected.view({x.size(0), x.size(1), config_.heads, config_.head_dim()});
   };
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim()));
-  const torch::Tensor mixed = full_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), scale);
+  const torch::Tensor mixed =
+      ops::full_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), scale);
   return layer.out.forward(mixed.reshape({x.size(0), x.size(1), -1}))[0];
 }
 

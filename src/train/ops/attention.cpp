@@ -233,4 +233,44 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
                                 terms.cap, scale, window, packed.offsets, dropout);
 }
 
+namespace {
+
+// Keys that stand before all queries are hidden from none.
+std::vector<AttentionBlock> all_before(int64_t queries, int64_t keys) {
+  return {{{.begin = 0, .length = queries, .position = keys, .sequence_begin = 0},
+           {.begin = 0, .length = keys, .position = 0, .sequence_begin = 0}}};
+}
+
+class FullAttention : public torch::autograd::Function<FullAttention> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
+                        double scale) {
+    AttentionSums sums = no_keys(q);
+    meet_keys(sums, q, k, v, all_before(q.size(1), k.size(1)), {.scale = scale});
+    const Tensor output = sums.output.to(q.scalar_type());
+    ctx->save_for_backward({q, k, v, output, sums.lse});
+    ctx->saved_data["scale"] = scale;
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor &q = saved[0], &k = saved[1], &lse = saved[4];
+    AttentionGradients gradients = {torch::zeros(q.sizes(), lse.options()),
+                                    torch::zeros(k.sizes(), lse.options()),
+                                    torch::zeros(k.sizes(), lse.options())};
+    add_gradients(gradients, output_gradients[0].contiguous(), q, k, saved[2], saved[3], lse,
+                  all_before(q.size(1), k.size(1)), {.scale = ctx->saved_data["scale"].toDouble()});
+    const auto dtype = q.scalar_type();
+    return {gradients.q.to(dtype), gradients.k.to(dtype), gradients.v.to(dtype), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor full_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale) {
+  check_shapes(q, k, v, kAllKeys);
+  return FullAttention::apply(q.contiguous(), k.contiguous(), v.contiguous(), scale);
+}
+
 }  // namespace sftbench::ops
