@@ -38,7 +38,9 @@ FAMILIES = {
     "gpt_bigcode, 4 layers of 2048": (
         "granite-20b-v2", {"n_layer": 4, "n_embd": 2048, "n_inner": 8192, "n_head": 16, "n_positions": 8192}),
     "llama, 4 layers of llama3.2-1b": ("llama3.2-1b", {"num_hidden_layers": 4}),
-    "gemma2, soft-capped, 2 layers of gemma2-2b": ("gemma2-2b", {"num_hidden_layers": 2}),
+    # Its whole vocabulary would be most of the work.
+    "gemma2, soft-capped, 4 layers and 32768 tokens of gemma2-2b": (
+        "gemma2-2b", {"num_hidden_layers": 4, "vocab_size": 32768}),
     "gemma3_text, 2 layers of gemma3-1b": (
         "gemma3-1b", {"num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"]}),
     # The placeholder is that of the tokenizer that random_weights.py copies.
