@@ -227,8 +227,6 @@ def families_part(machine):
         yield from ours(machine, f"family-{optimizer}", FULL, optim=optimizer, **small)
     yield from ours(machine, "family-fp8", FULL, accelerate_config_mixed_precision="fp8", **small)
     yield from ours(machine, "family-packed", FULL, "--padding", "packed", **small)
-    yield from ours(machine, "family-full-shard", FULL, "--distribute-one-rank", distributed_backend="FSDP",
-                    fsdp_sharding_strategy="FULL_SHARD", **small)
 
 
 def full_8b_peer_part(machine):
@@ -242,16 +240,6 @@ def suites_part(machine):
     for name, tests in SUITES.items():
         yield Step(f"suite-{name}", [machine.bin / f"{name}_test", f"--gtest_filter={tests}", "--gtest_output=json:OUTPUT"],
                    limit_s=240, needs_s=30, ending="tests.json", beside=True)
-
-
-def strategies_part(machine):
-    """What does each sharding strategy cost one rank, and are its losses the same?"""
-    shape = {**SMALL_MODEL, "batch_size": 4}
-    yield from ours(machine, "shards-none", FULL, **shape)
-    yield from ours(machine, "shards-DDP", FULL, "--distribute-one-rank", distributed_backend="DDP", **shape)
-    for strategy in ("NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"):
-        yield from ours(machine, f"shards-{strategy}", FULL, "--distribute-one-rank", distributed_backend="FSDP",
-                        fsdp_sharding_strategy=strategy, **shape)
 
 
 def ranks_part(machine):
@@ -272,5 +260,5 @@ def ranks_part(machine):
 PARTS = {"machine": machine_part, "kernels": kernels_part, "losses": losses_part, "graphs": graphs_part,
          "ceilings": ceilings_part, "sanitizer": sanitizer_part, "full_135m": full_135m_part, "lora_8b": lora_8b_part,
          "peers": peers_part, "full_8b": full_8b_part, "gptq_8b": gptq_8b_part, "lengths": lengths_part,
-         "families": families_part, "full_8b_peer": full_8b_peer_part, "suites": suites_part, "strategies": strategies_part,
+         "families": families_part, "full_8b_peer": full_8b_peer_part, "suites": suites_part,
          "ranks": ranks_part}

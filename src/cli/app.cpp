@@ -325,7 +325,9 @@ void refuse_former_options(const std::vector<std::string>& words) {
   constexpr std::pair<const char*, const char*> kFormer[] = {
       {"--until-known",
        "--stop-at-precision 1, which ends each run early, or sftbench recommend, which names the "
-       "best"}};
+       "best"},
+      {"--distribute-one-rank",
+       "two ranks: --ranks 2, or number_gpus 2, whose sharding and communication are measured"}};
   for (const std::string& word : words) {
     if (word == "--") return;
     for (const auto& [option, instead] : kFormer) {

@@ -186,7 +186,6 @@ void refuse_beside_job(const CLI::App& command) {
                                       "--ranks",
                                       "--gradient-sync",
                                       "--reduce-dtype",
-                                      "--distribute-one-rank",
                                       "--communication-timeout",
                                       "--sample-period"};
   for (const ArgumentOption& argument : argument_options()) options.push_back(argument.option);

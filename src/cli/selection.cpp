@@ -150,9 +150,6 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       .add_option("--reduce-dtype", selection.reduce_dtype,
                   "reduce gradients in this type instead of the one they are computed in")
       ->type_name("float32|bfloat16");
-  command.add_flag("--distribute-one-rank", selection.distribute_one_rank,
-                   "send one rank, too, through its distributed strategy and the communication "
-                   "library: the cost of both without any other rank");
   command
       .add_option("--communication-timeout", selection.communication_timeout_s,
                   "time until ranks must have met, and for each operation among them")
@@ -232,7 +229,6 @@ std::string run_command(const Selection& selection) {
   number("--communication-timeout", selection.communication_timeout_s,
          defaults.communication_timeout_s);
   if (selection.worst_batch_first) command += " --largest-batch-first";
-  if (selection.distribute_one_rank) command += " --distribute-one-rank";
   return command;
 }
 
@@ -358,7 +354,6 @@ ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selec
       choose("--gradient-sync", selection.gradient_sync, {}, options.gradient_sync);
   options.reduce_dtype = choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
                                 {"float32", "bfloat16"});
-  options.distribute_one_rank = selection.distribute_one_rank;
   options.communication_timeout_s = selection.communication_timeout_s;
   options.cpu_ranks = cpu_ranks(selection, loaded.file);
   options.threads = selection.threads;

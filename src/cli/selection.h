@@ -40,14 +40,13 @@ struct Selection {
   int64_t threads = 0;                   // --threads
   std::string gradient_sync;             // --gradient-sync: empty when not given
   std::string reduce_dtype;              // --reduce-dtype: empty when not given
-  bool distribute_one_rank = false;      // --distribute-one-rank
   double communication_timeout_s = 600;  // --communication-timeout
 };
 
 // SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
 // --experiment, --entity, --model, --arguments, --deepspeed, training arguments, --config, --ado-ids, --weights,
-// --padding, --largest-batch-first, --stop-at-precision, --ranks, --threads, --gradient-sync, --reduce-dtype, --distribute-one-rank,
-// --communication-timeout.
+// --padding, --largest-batch-first, --stop-at-precision, --ranks, --threads, --gradient-sync,
+// --reduce-dtype, --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
 
 struct LoadedSpace {

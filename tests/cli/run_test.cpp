@@ -255,7 +255,6 @@ TEST_F(RunJobTest, OptionsThatAJobHasNoEarFor) {
                                              {"--experiment", kExperiment},
                                              {"--config", (folder_ / "config.yaml").string()},
                                              {"--padding", "packed"},
-                                             {"--distribute-one-rank"},
                                              {"--sample-period", "0.5"}}) {
     const ProgramResult run = run_job([](Json&) {}, more);
     EXPECT_EQ(run.status, 2) << more.front();

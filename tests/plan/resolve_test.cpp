@@ -297,23 +297,6 @@ TEST_F(ResolveTest, OneRankIsToldWhatHasNoEffect) {
                                               "--reduce-dtype has no effect on one rank"));
 }
 
-TEST_F(ResolveTest, OneRankCanBeDistributedUnderAnyStrategy) {
-  options_.distribute_one_rank = true;
-  options_.reduce_dtype = "float32";
-  const Resolution sharded = resolved({"fsdp_sharding_strategy=HYBRID_SHARD"});
-  EXPECT_TRUE(is_distributed(sharded.job));
-  EXPECT_EQ(sharded.job.device.ranks, 1);
-  EXPECT_EQ(sharded.job.parallel.strategy, Strategy::kHybridShard);
-  EXPECT_EQ(sharded.job.parallel.reduce_dtype, "float32");
-  EXPECT_THAT(sharded.notes, IsEmpty());
-  EXPECT_EQ(resolved({"distributed_backend=DDP"}).job.parallel.strategy, Strategy::kDdp);
-
-  options_.cpu_ranks = 2;
-  const Resolution several = resolved({});
-  EXPECT_FALSE(several.job.parallel.distribute_one_rank);
-  EXPECT_THAT(several.notes, ElementsAre("--distribute-one-rank has no effect on several ranks"));
-}
-
 TEST_F(ResolveTest, TheWorstBatchFirstIsAnInputWhereBatchesDiffer) {
   options_.worst_batch_first = true;
   const Resolution resolution = resolved({});
@@ -935,9 +918,7 @@ TEST_F(ResolveTest, AStepIsOneGraphWhereItIsAskedForAndCanBe) {
                 "the graph has the fused loss; fast_kernels None, or True in its first place, "
                 "works");
   EXPECT_EQ(failure({"number_gpus=2", "gpu_model=L40S", "step_graph=true"}),
-            head +
-                "collective operations are no part of the graph; one GPU without "
-                "--distribute-one-rank works");
+            head + "collective operations are no part of the graph; one GPU works");
   EXPECT_EQ(
       failure(on_gpu({"model_name=mixtral-8x7b-instruct-v0.1"})),
       head + "the host reads how many tokens each expert gets; a model without experts works");
@@ -1009,14 +990,12 @@ TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
   options_.gradient_sync = GradientSync::kEach;
   options_.reduce_dtype = "float32";
   options_.padding = Padding::kMaxLength;
-  options_.distribute_one_rank = true;
   options_.worst_batch_first = true;
   options_.stop_when_known = 1.5;
   EXPECT_EQ(effective_inputs(plain, options_).at("stop_when_known"), 1.5);
   EXPECT_FALSE(effective_inputs(plain, options_).contains("worst_batch_first"))
       << "rows of max_length are all as large: nothing else is measured";
   const Json more = effective_inputs(plain, options_);
-  EXPECT_EQ(more["distribute_one_rank"], true);
   EXPECT_EQ(more["weights"], "random");
   EXPECT_EQ(more["cpu_ranks"], 4);
   EXPECT_EQ(more["gradient_sync"], "each");

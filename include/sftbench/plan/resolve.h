@@ -25,7 +25,6 @@ struct ResolveOptions {
   int64_t threads = 0;             // per rank; 0: all cores this process may use
   GradientSync gradient_sync = GradientSync::kLast;
   std::string reduce_dtype;              // the same
-  bool distribute_one_rank = false;      // the same
   double communication_timeout_s = 600;  // the same
   double sample_period_s = 1.0;
   // kBackendSimulate refuses nothing that this version cannot train, and needs neither weights nor
@@ -63,9 +62,8 @@ std::vector<FetchRequest> absent_from_hub(const MeasurementRequest& request,
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
 // differs from the default: cpu_ranks, weights, padding, worst_batch_first,
-// stop_when_known, gradient_sync, reduce_dtype,
-// distribute_one_rank, backend. Digests of what an own model's folder holds (plan/own_model.h). Data of one's own are dataset_id, the file's name, and
-// training_data, a digest of its content, in place of training_data_path; validation_data likewise.
+// stop_when_known, gradient_sync, reduce_dtype, backend. Digests of what an own model's folder
+// holds (plan/own_model.h). Data of one's own are dataset_id, the file's name, and training_data, a digest of its content, in place of training_data_path; validation_data likewise.
 // A dataset of the hub has its id, and the part that is meant, as dataset_id.
 // Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);

@@ -116,7 +116,7 @@ struct ParallelPlan {
   int64_t context_ranks = 1;
   ContextRotation context_rotation = ContextRotation::kRing;
   bool enable_roce = false;  // between nodes
-  // One rank, too, goes through its strategy and the communication library: what they cost without other ranks.
+  // One rank, too, goes through its strategy and the communication library, as one that offloads.
   bool distribute_one_rank = false;
   double timeout_s = 600;  // of a rendezvous and of each collective operation
   bool offload =

@@ -16,8 +16,7 @@ std::vector<std::string> optimizer_refusals(OptimizerKind kind, int64_t gradient
   if (row.updates_in_backward() && distributed) {
     reasons.push_back(optim +
                       " updates in the backward, before gradients of several ranks are summed; one "
-                      "rank (without --distribute-one-rank) works, or an optimizer that updates "
-                      "after it, as adamw_torch");
+                      "rank works, or an optimizer that updates after it, as adamw_torch");
   }
   if (row.updates_in_backward() && autocast == Autocast::kFp16) {
     reasons.push_back(

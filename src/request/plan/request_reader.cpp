@@ -74,7 +74,7 @@ bool RequestReader::offloads_params() const {
 }
 
 bool RequestReader::distributes() const {
-  return rank_count() > 1 || options_.distribute_one_rank || offloads_params();
+  return rank_count() > 1 || offloads_params();
 }
 
 // One GPU that offloads is a shard group of one.

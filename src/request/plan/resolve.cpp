@@ -299,7 +299,6 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
     inputs["gradient_sync"] = name_of(options.gradient_sync);
   }
   if (options.reduce_dtype != defaults.reduce_dtype) inputs["reduce_dtype"] = options.reduce_dtype;
-  if (options.distribute_one_rank) inputs["distribute_one_rank"] = true;
   if (options.backend != defaults.backend) inputs["backend"] = options.backend;
   name_own_data(inputs, options.hf_home);
   if (options.own_model) name_own_model(inputs, options);

@@ -15,9 +15,7 @@ std::vector<std::string> step_graph_refusals(const GraphedStep& step) {
     reasons.push_back("step_graph true: " + why);
   };
   if (step.distributed) {
-    refuse(
-        "collective operations are no part of the graph; one GPU without "
-        "--distribute-one-rank works");
+    refuse("collective operations are no part of the graph; one GPU works");
   }
   if (const OptimizerRow& row = row_of(step.optimizer); !row.is_elementwise()) {
     refuse(std::string("optim ") + row.name +

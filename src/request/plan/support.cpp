@@ -137,9 +137,7 @@ class Judge {
     return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
   }
   bool offloads_params() const { return integer("number_gpus") > 0 && has("offload_params"); }
-  bool distributes() const {
-    return rank_count() > 1 || options_.distribute_one_rank || offloads_params();
-  }
+  bool distributes() const { return rank_count() > 1 || offloads_params(); }
   // One GPU that offloads is a shard group of one.
   bool shards() const {
     const bool alone = rank_count() == 1 && offloads_params();

@@ -30,9 +30,6 @@ class NoEffect : RequestReader {
           "--largest-batch-first has no effect with --padding max_length: all batches are as "
           "large");
     }
-    if (options_.distribute_one_rank && rank_count() > 1) {
-      notes_.emplace_back("--distribute-one-rank has no effect on several ranks");
-    }
     if (!distributes()) {
       note_unless_default({"distributed_backend"}, "no effect below two GPUs");
       note_unless_default(of_fsdp, "no effect below two GPUs");

@@ -135,8 +135,7 @@ void require_optimizer_fits(const Optimizer& optimizer, const LossScaler& loss_s
     throw RunError(ReasonCode::kUnsupported,
                    std::string("optimizer '") + name_of(plan.kind) +
                        "' updates in the backward, before gradients of several ranks are summed; "
-                       "one rank (without --distribute-one-rank) works, or an optimizer that "
-                       "updates after it, as adamw_torch");
+                       "one rank works, or an optimizer that updates after it, as adamw_torch");
   }
   if (loss_scaler.scale() != 1.0) {
     throw RunError(ReasonCode::kUnsupported,

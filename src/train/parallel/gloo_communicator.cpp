@@ -220,8 +220,7 @@ bool has_gloo() {
 ProcessMesh::MakeCommunicator gloo_communicators(RankGroup&, const std::string&) {
   throw RunError(ReasonCode::kUnsupported,
                  "this build has no Gloo, so that ranks cannot train on CPUs together; use one "
-                 "rank without --distribute-one-rank, GPUs, or a build against Debian's libtorch "
-                 "1.13 with libgloo-dev");
+                 "rank, GPUs, or a build against Debian's libtorch 1.13 with libgloo-dev");
 }
 
 }  // namespace sftbench
