@@ -3,7 +3,7 @@
 
   processor_spread.py TABLE...   tables that `probed.py score` has printed, with their rows of all measurements
 
-Maximizes the likelihood as fit_spread of src/decide/advise/fit_spread.cpp does. Then, for each table, it draws five rows of a
+Maximizes the likelihood as fit_spread of bench/truth/fit_residuals.cpp does. Then, for each table, it draws five rows of a
 row's model at random, eight times, and prints how many deviations hold nine of ten rows. What ships is a normal
 distribution's own, 1.64, which is more than what two tables of 2026-11-26 need. Needs numpy.
 """

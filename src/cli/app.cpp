@@ -327,7 +327,9 @@ void refuse_former_options(const std::vector<std::string>& words) {
        "--stop-at-precision 1, which ends each run early, or sftbench recommend, which names the "
        "best"},
       {"--distribute-one-rank",
-       "two ranks: --ranks 2, or number_gpus 2, whose sharding and communication are measured"}};
+       "two ranks: --ranks 2, or number_gpus 2, whose sharding and communication are measured"},
+      {"--save-residuals", "bench/truth/residuals.sh, which a build with benchmarks runs"},
+      {"--after", "--evidence with own measurements, which move a prediction"}};
   for (const std::string& word : words) {
     if (word == "--") return;
     for (const auto& [option, instead] : kFormer) {

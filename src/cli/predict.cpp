@@ -32,7 +32,6 @@
 #include "sftbench/advise/own_evidence.h"
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -53,8 +52,6 @@ struct PredictArguments {
   SpacePrediction space;
   std::vector<std::string> evidence;
   bool rows = false;
-  int64_t after = 0;
-  std::string residuals;  // file to write
   bool exact = false;
   std::string own;    // --evidence
   DatasetForms data;  // --lengths-of
@@ -304,21 +301,9 @@ int score_evidence(const PredictArguments& arguments, OutputFormat format) {
   std::vector<Evidence> evidence;
   for (const std::string& place : arguments.evidence) append_evidence(place, evidence);
   if (evidence.empty()) throw InputError({{arguments.evidence.front(), 0, {}, "is empty", "", {}}});
-  if (!arguments.residuals.empty()) {
-    const ResidualTable table = compare_all(evidence, settings, Catalog::shipped());
-    AtomicFile file(arguments.residuals, NamedBy::kUser);
-    file.append(table.text());
-    file.commit();
-    spdlog::info("{}: {}", arguments.residuals, counted(std::ssize(table.rows()), "residual"));
-    return 0;
-  }
   Oracle oracle(settings, {}, arguments.overrides, Catalog::shipped());
   std::vector<ScoredRow> rows = score(evidence, oracle, Catalog::shipped());
-  if (arguments.after > 0) {
-    sharpen(rows, ResidualTable::shipped(), static_cast<size_t>(arguments.after));
-  } else {
-    judge_coverage(rows, ResidualTable::shipped());
-  }
+  judge_coverage(rows, ResidualTable::shipped());
   if (arguments.rows) {
     print_table(scored_rows(rows), format);
     return 0;
@@ -346,9 +331,7 @@ void refuse_what_has_no_effect(const PredictArguments& arguments, bool one) {
     bool is_idle;
     const char *message, *expected;
   } options[] = {
-      {"--after", arguments.after > 0, no_score, "--score FILE beside it"},
       {"--rows", arguments.rows, no_score, "--score FILE beside it"},
-      {"--save-residuals", !arguments.residuals.empty(), no_score, "--score FILE beside it"},
       {"--lengths-field", !counts && data.text_field->count() > 0, no_data,
        "--lengths-of FILE beside it"},
       {"--lengths-tokenizer", !counts && !data.tokenizer.empty(), no_data,
@@ -471,15 +454,6 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--score", arguments->evidence,
                    "how far predictions are from evidence: files that import made, or their folder")
-      ->type_name("FILE");
-  command
-      ->add_option("--after", arguments->after,
-                   "with --score: as if N others of each row's model and machine were measured")
-      ->type_name("N")
-      ->transform(whole_number(1));
-  command
-      ->add_option("--save-residuals", arguments->residuals,
-                   "with --score: write what intervals rest on, as config/residuals.json, instead")
       ->type_name("FILE");
   add_evidence_option(*command, arguments->own);
   add_lengths_options(*command, arguments->data);

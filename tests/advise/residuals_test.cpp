@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <numbers>
 
+#include "fit_residuals.h"
 #include "sftbench/advise/foreign_table.h"
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/advise/uncertainty.h"
@@ -223,8 +224,8 @@ TEST(ResidualsTest, AFileThatIsNoneIsRefusedByName) {
   EXPECT_THAT(error("{}"), HasSubstr("r.json: schema"));
   EXPECT_THAT(error("{\"schema\": \"sftbench.residuals/1\", \"rows\": 3}"),
               HasSubstr("r.json: rows"));
-  const Json whole = Json::parse(ResidualTable::shipped().text());
-  EXPECT_EQ(ResidualTable::from_json(whole, "r.json").text(), ResidualTable::shipped().text());
+  const Json whole = Json::parse(text_of(ResidualTable::shipped()));
+  EXPECT_EQ(text_of(ResidualTable::from_json(whole, "r.json")), text_of(ResidualTable::shipped()));
 }
 
 // --- own measurements -----------------------------------------------------------------------------

@@ -32,6 +32,8 @@
 
 namespace sftbench {
 
+inline constexpr const char* kResidualSchema = "sftbench.residuals/1";
+
 // Of measurements, the share that an interval holds.
 inline constexpr double kIntervalLevel = 0.9;
 
@@ -92,7 +94,6 @@ class ResidualTable {
   ResidualTable() = default;
   ResidualTable(std::vector<Residual> rows, std::map<Figure, Spread> spreads);
   static ResidualTable from_json(const Json& json, const std::string& origin);  // InputError
-  std::string text() const;  // of the file, a row a line
 
   const std::vector<Residual>& rows() const { return rows_; }
   const Spread& spread(Figure figure) const;

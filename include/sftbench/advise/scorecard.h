@@ -35,17 +35,8 @@ std::vector<ScoredRow> score(const std::vector<Evidence>& rows, Oracle& oracle,
 // Sets the coverage of all rows but those that a GPU's constants were fitted on.
 void judge_coverage(std::vector<ScoredRow>& rows, const ResidualTable& table);
 
-// The same rows as if `known` others of their model and machine had been measured before: errors and
-// coverage of the sharpened predictions. Rows of which there are fewer have none.
-void sharpen(std::vector<ScoredRow>& rows, const ResidualTable& table, size_t known);
-
 // ln(measured / predicted) of what ran.
-std::vector<Residual> residuals_of(const std::vector<ScoredRow>& rows, bool assumed = false);
-
-// Residuals of all rows and, of the same rows, those with the shares of each other GPU that was
-// compared; and the spread of these: what config/residuals.json holds.
-ResidualTable compare_all(const std::vector<Evidence>& evidence, const ActuatorSettings& settings,
-                          const Catalog& catalog);
+std::vector<Residual> residuals_of(const std::vector<ScoredRow>& rows);
 
 // Of errors e: the median and the 90th percentile of |e|, the shares of |e| within 10 and 20 %, and
 // the median of e.

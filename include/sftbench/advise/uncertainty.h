@@ -73,16 +73,4 @@ class Uncertainty {
   std::map<Key, ResidualProcess> processes_;
 };
 
-// The spread under which the rows that were not fitted are likeliest, and the widening with which
-// nine of ten are covered once `known` rows of their model were measured.
-Spread fit_spread(const std::vector<Residual>& rows, Figure figure, size_t known);
-
-// Each row as if `known` others of its model, machine and stack had been measured, drawn at random;
-// rows of which there are fewer are left out. `deviation` is that of the process, not widened.
-struct Replayed {
-  const Residual* row = nullptr;
-  ResidualProcess::Guess guess;
-};
-std::vector<Replayed> replay(const std::vector<Residual>& rows, const Spread& spread, size_t known);
-
 }  // namespace sftbench

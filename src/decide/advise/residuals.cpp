@@ -7,7 +7,6 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
-#include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/variants/tuning_method.h"
@@ -15,7 +14,6 @@
 namespace sftbench {
 namespace {
 
-constexpr const char* kResidualSchema = "sftbench.residuals/1";
 // Of logarithms, nine of ten. Of a program that nothing was compared with: what holds nine of ten rows of the four sources
 // of bench/truth/published.csv that are not held out, each source alike, times what Student's t has for four of them over
 // a normal distribution. Of a property that no compared row has, and of a doubling beyond all: chosen with it.
@@ -116,13 +114,6 @@ void put_range(const std::vector<const Residual*>& rows, int64_t PredictedCase::
                      {}}});
 }
 
-Json row_json(const Residual& row) {
-  return {name_of(row.figure),  row.at.machine, row.at.stack, row.at.method,
-          row.at.model,         row.at.ranks,   row.at.batch, row.at.length,
-          row.at.checkpointing, row.fitted,     row.assumed,  std::round(row.log_ratio * 1e4) / 1e4,
-          row.at.nodes};
-}
-
 Residual row_of(const Json& json) {
   Residual row;
   row.figure = json.at(0).get<std::string>() == "memory" ? Figure::kMemory : Figure::kTime;
@@ -133,11 +124,6 @@ Residual row_of(const Json& json) {
   row.log_ratio = json.at(11);
   row.at.nodes = json.at(12);
   return row;
-}
-
-Json spread_json(const Spread& s) {
-  return {{"offset", s.offset},     {"model", s.model}, {"near", s.near},
-          {"distance", s.distance}, {"noise", s.noise}, {"widening", s.widening}};
 }
 
 Spread spread_of(const Json& json) {
@@ -174,24 +160,6 @@ ResidualTable ResidualTable::from_json(const Json& json, const std::string& orig
     refuse_table(origin, "rows, spread");
   }
   return table;
-}
-
-std::string ResidualTable::text() const {
-  const Json columns = {"figure",  "machine",   "stack",  "method",        "model",
-                        "ranks",   "batch",     "length", "checkpointing", "fitted",
-                        "assumed", "log_ratio", "nodes"};
-  const Json spreads = {{"time", spread_json(spread(Figure::kTime))},
-                        {"memory", spread_json(spread(Figure::kMemory))}};
-  std::string text =
-      std::string("{\"schema\": \"") + kResidualSchema +
-      "\", \"made_by\": \"bench/truth/residuals.sh\",\n\"spread\": " + json_text(spreads) +
-      ",\n\"columns\": " + json_text(columns) + ",\n\"rows\": [";
-  const char* separator = "\n";
-  for (const Residual& row : rows_) {
-    text += separator + json_text(row_json(row));
-    separator = ",\n";
-  }
-  return text + "]}\n";
 }
 
 const Spread& ResidualTable::spread(Figure figure) const {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include "sftbench/advise/uncertainty.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 
@@ -150,45 +149,16 @@ void judge_coverage(std::vector<ScoredRow>& rows, const ResidualTable& table) {
   }
 }
 
-std::vector<Residual> residuals_of(const std::vector<ScoredRow>& rows, bool assumed) {
+std::vector<Residual> residuals_of(const std::vector<ScoredRow>& rows) {
   std::vector<Residual> residuals;
   for (const ScoredRow& row : rows) {
     const auto add = [&](Figure figure, const std::optional<double>& error) {
-      if (error) residuals.push_back({row.at, figure, row.fitted, assumed, -std::log1p(*error)});
+      if (error) residuals.push_back({row.at, figure, row.fitted, false, -std::log1p(*error)});
     };
     add(Figure::kTime, row.time_error);
     add(Figure::kMemory, row.memory_error);
   }
   return residuals;
-}
-
-namespace {
-
-void sharpen(std::vector<ScoredRow>& rows, Figure figure, const Spread& spread, size_t known) {
-  const bool of_time = figure == Figure::kTime;
-  std::vector<Residual> residuals;
-  std::vector<ScoredRow*> scored;
-  for (ScoredRow& row : rows) {
-    std::optional<double>& error = of_time ? row.time_error : row.memory_error;
-    if (!error) continue;
-    residuals.push_back({row.at, figure, row.fitted, false, -std::log1p(*error)});
-    scored.push_back(&row);
-    error.reset();
-  }
-  for (const Replayed& one : replay(residuals, spread, known)) {
-    ScoredRow& row = *scored[static_cast<size_t>(one.row - residuals.data())];
-    const double off = one.row->log_ratio - one.guess.mean;
-    (of_time ? row.time_error : row.memory_error) = std::expm1(-off);
-    (of_time ? row.time_covered : row.memory_covered) =
-        std::abs(off) <= spread.widening * one.guess.deviation;
-  }
-}
-
-}  // namespace
-
-void sharpen(std::vector<ScoredRow>& rows, const ResidualTable& table, size_t known) {
-  for (const Figure figure : {Figure::kTime, Figure::kMemory})
-    sharpen(rows, figure, table.spread(figure), known);
 }
 
 Table score_table(const std::vector<ScoredRow>& rows) {

@@ -1,13 +1,13 @@
-// What bench/truth/residuals.sh computes of residuals: the variances and the widening of a Spread.
+#include "fit_residuals.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
 #include <set>
 
-#include "sftbench/advise/scorecard.h"
-#include "sftbench/advise/uncertainty.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -55,6 +55,18 @@ Spread likeliest(const Groups& groups) {
     }
   }
   return spread;
+}
+
+Json row_json(const Residual& row) {
+  return {name_of(row.figure),  row.at.machine, row.at.stack, row.at.method,
+          row.at.model,         row.at.ranks,   row.at.batch, row.at.length,
+          row.at.checkpointing, row.fitted,     row.assumed,  std::round(row.log_ratio * 1e4) / 1e4,
+          row.at.nodes};
+}
+
+Json spread_json(const Spread& s) {
+  return {{"offset", s.offset},     {"model", s.model}, {"near", s.near},
+          {"distance", s.distance}, {"noise", s.noise}, {"widening", s.widening}};
 }
 
 }  // namespace
@@ -107,7 +119,9 @@ ResidualTable compare_all(const std::vector<Evidence>& evidence, const ActuatorS
     MachineOverrides overrides;
     overrides.shares_of = shares_of;
     Oracle oracle(settings, {}, overrides, catalog);
-    return residuals_of(score(evidence, oracle, catalog), !shares_of.empty());
+    std::vector<Residual> residuals = residuals_of(score(evidence, oracle, catalog));
+    for (Residual& residual : residuals) residual.assumed = !shares_of.empty();
+    return residuals;
   };
   std::vector<Residual> residuals = compare({});
   std::set<std::string> machines;
@@ -126,6 +140,53 @@ ResidualTable compare_all(const std::vector<Evidence>& evidence, const ActuatorS
   for (const Figure figure : {Figure::kTime, Figure::kMemory})
     spreads[figure] = fit_spread(residuals, figure, kKnown);
   return {std::move(residuals), std::move(spreads)};
+}
+
+std::string text_of(const ResidualTable& table) {
+  const Json columns = {"figure",  "machine",   "stack",  "method",        "model",
+                        "ranks",   "batch",     "length", "checkpointing", "fitted",
+                        "assumed", "log_ratio", "nodes"};
+  const Json spreads = {{"time", spread_json(table.spread(Figure::kTime))},
+                        {"memory", spread_json(table.spread(Figure::kMemory))}};
+  std::string text =
+      std::string("{\"schema\": \"") + kResidualSchema +
+      "\", \"made_by\": \"bench/truth/residuals.sh\",\n\"spread\": " + json_text(spreads) +
+      ",\n\"columns\": " + json_text(columns) + ",\n\"rows\": [";
+  const char* separator = "\n";
+  for (const Residual& row : table.rows()) {
+    text += separator + json_text(row_json(row));
+    separator = ",\n";
+  }
+  return text + "]}\n";
+}
+
+namespace {
+
+void sharpen(std::vector<ScoredRow>& rows, Figure figure, const Spread& spread, size_t known) {
+  const bool of_time = figure == Figure::kTime;
+  std::vector<Residual> residuals;
+  std::vector<ScoredRow*> scored;
+  for (ScoredRow& row : rows) {
+    std::optional<double>& error = of_time ? row.time_error : row.memory_error;
+    if (!error) continue;
+    residuals.push_back({row.at, figure, row.fitted, false, -std::log1p(*error)});
+    scored.push_back(&row);
+    error.reset();
+  }
+  for (const Replayed& one : replay(residuals, spread, known)) {
+    ScoredRow& row = *scored[static_cast<size_t>(one.row - residuals.data())];
+    const double off = one.row->log_ratio - one.guess.mean;
+    (of_time ? row.time_error : row.memory_error) = std::expm1(-off);
+    (of_time ? row.time_covered : row.memory_covered) =
+        std::abs(off) <= spread.widening * one.guess.deviation;
+  }
+}
+
+}  // namespace
+
+void sharpen(std::vector<ScoredRow>& rows, const ResidualTable& table, size_t known) {
+  for (const Figure figure : {Figure::kTime, Figure::kMemory})
+    sharpen(rows, figure, table.spread(figure), known);
 }
 
 }  // namespace sftbench
