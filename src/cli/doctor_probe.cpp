@@ -1,12 +1,9 @@
 #include "cli/doctor_probe.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,7 +15,6 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/base/owned_fd.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/measure/host_info.h"
@@ -27,36 +23,7 @@ namespace sftbench {
 namespace {
 
 constexpr double kGigaPerSecond = 1e9;
-constexpr size_t kDiskBytes = size_t{64} << 20;
 constexpr double kNoisy = 0.1;  // deviation of ln(seconds), from which on people hear of it
-
-// Of a file beside the results of a sweep that starts here: written with fsync, and read behind
-// dropping its pages.
-Json probe_disk() {
-  const std::filesystem::path path =
-      std::filesystem::current_path() / (".sftbench-probe-" + std::to_string(::getpid()));
-  const std::string content(kDiskBytes, 'x');
-  const OwnedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.get() < 0) return {{"problem", "cannot write in this folder"}};
-  ::unlink(path.c_str());
-  const double begin_s = steady_seconds();
-  for (size_t done = 0; done < content.size();) {
-    const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
-    if (written <= 0) return {{"problem", "the disk is full"}};
-    done += static_cast<size_t>(written);
-  }
-  ::fsync(file.get());
-  const double written_s = steady_seconds();
-  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-  ::lseek(file.get(), 0, SEEK_SET);
-  std::vector<char> buffer(size_t{1} << 20);
-  const double read_from_s = steady_seconds();
-  while (::read(file.get(), buffer.data(), buffer.size()) > 0) {
-  }
-  const auto bytes = static_cast<double>(content.size());
-  return {{"write_bytes_per_s", bytes / (written_s - begin_s)},
-          {"read_bytes_per_s", bytes / (steady_seconds() - read_from_s)}};
-}
 
 // Of one of the small runs, the one in the middle.
 double step_ms(const Json& passes, size_t job) {
@@ -110,11 +77,6 @@ Table table_of(const Json& probe) {
     for (const auto& [dtype, times] : links.at("reduce_scatter").items())
       add_link(dtype + " reduce-scatter", times);
   }
-  const Json& disk = probe.at("disk");
-  for (const auto& [name, words] : {std::pair("write_bytes_per_s", "disk, written"),
-                                    std::pair("read_bytes_per_s", "disk, read")}) {
-    if (disk.contains(name)) add(words, disk.at(name).get<double>() / kGigaPerSecond, "GB/s");
-  }
   return table;
 }
 
@@ -134,11 +96,8 @@ int probe_this_machine(OutputFormat format) {
                 {"cpu", host.cpu},
                 {"cores", host.cores}};
   probe.update(found.environment);
-  probe["disk"] = probe_disk();
-  for (const char* part : {"collectives", "disk"}) {
-    if (probe.at(part).contains("problem"))
-      spdlog::warn("{}: {}", part, probe.at(part).at("problem").get<std::string>());
-  }
+  if (const Json& links = probe.at("collectives"); links.contains("problem"))
+    spdlog::warn("collectives: {}", links.at("problem").get<std::string>());
   const double deviation = std::sqrt(ProbedMachine(probe).run_variance());
   if (deviation > kNoisy) {
     spdlog::warn(

@@ -5,8 +5,7 @@
 //    dtypes: {NAME: {products: [[rows, out, in, FLOP/s], ...], head: [[rows, FLOP/s], ...],
 //                    attention: [[length, FLOP/s], ...], element_bytes_per_s,
 //                    runs: [[{compute_s, update_s, rest_s}, ...], ...]}},
-//    memory_bytes_per_s, collectives: {ranks, latency_s, bytes_per_s} or {problem},
-//    disk: {write_bytes_per_s, read_bytes_per_s}}
+//    memory_bytes_per_s, collectives: {ranks, latency_s, bytes_per_s} or {problem}}
 //
 // `runs` are the jobs of plan/probe_jobs.h, all of them at several times. Their medians count, and how
 // far they lie apart is how far two measurements on this machine do.
