@@ -328,6 +328,7 @@ void refuse_former_options(const std::vector<std::string>& words) {
        "best"},
       {"--distribute-one-rank",
        "two ranks: --ranks 2, or number_gpus 2, whose sharding and communication are measured"},
+      {"--context-rotation", "none of it: keys and values travel in a ring"},
       {"--save-residuals", "bench/truth/residuals.sh, which a build with benchmarks runs"},
       {"--after", "--evidence with own measurements, which move a prediction"}};
   for (const std::string& word : words) {

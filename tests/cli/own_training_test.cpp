@@ -289,7 +289,6 @@ TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
     write("arguments.yaml", context + shards + "parallelism_config_cp_comm_strategy: allgather\n");
     const Json job = own_job({"--arguments", "arguments.yaml"});
     EXPECT_EQ(job["parallel"]["context_ranks"], 2);
-    EXPECT_EQ(job["parallel"]["context_rotation"], "allgather");
     EXPECT_EQ(job["device"]["ranks"], 8);
     EXPECT_EQ(job["batches"]["per_device_batch_size"], 3);
     EXPECT_EQ(job["inputs"]["batch_size"], 12);

@@ -10,15 +10,9 @@ namespace SFTBENCH_FILE {
 // Each row on 2, 3 or 4 ranks; rows of few tokens, so that chunks are shorter than windows and than
 // the convolution of Mamba-2.
 TEST(RanksAndRows, RowsOnSeveralRanks) {
-  for (const char* rotation : {"ring", "allgather"}) {
-    for (const int ranks : {2, 3, 4}) {
-      expect_ranks_equal_one({.ranks = ranks, .context_ranks = ranks, .rotation = rotation});
-      expect_ranks_equal_one({.ranks = ranks,
-                              .padding = "none",
-                              .context_ranks = ranks,
-                              .rotation = rotation,
-                              .batch = 3});
-    }
+  for (const int ranks : {2, 3, 4}) {
+    expect_ranks_equal_one({.ranks = ranks, .context_ranks = ranks});
+    expect_ranks_equal_one({.ranks = ranks, .padding = "none", .context_ranks = ranks, .batch = 3});
   }
 }
 
@@ -59,14 +53,8 @@ TEST(RanksAndRows, PackedRowsOfHybridsOnSeveralRanks) {
 }
 
 TEST(RanksAndRows, WindowsOfRowsOnSeveralRanks) {
-  for (const char* rotation : {"ring", "allgather"}) {
-    for (const int64_t window : {1, 3, 9, 40}) {
-      expect_ranks_equal_one({.model = "mistral",
-                              .ranks = 4,
-                              .context_ranks = 4,
-                              .rotation = rotation,
-                              .window = window});
-    }
+  for (const int64_t window : {1, 3, 9, 40}) {
+    expect_ranks_equal_one({.model = "mistral", .ranks = 4, .context_ranks = 4, .window = window});
   }
   expect_ranks_equal_one({.model = "mistral",
                           .ranks = 3,
@@ -181,12 +169,11 @@ TEST(RanksAndRows, CountEntriesOnce) {
 constexpr int64_t kLength = 48, kHeads = 2, kHeadDim = 16, kBatch = 2;
 
 // Rows of one length, which 2, 3 and 4 ranks divide.
-TrainingJob even_rows(const std::string& model, int ranks, const std::string& rotation) {
+TrainingJob even_rows(const std::string& model, int ranks) {
   TrainingJob job = job_of(RanksCase{.model = model,
                                      .ranks = ranks,
                                      .padding = "max_length",
                                      .context_ranks = ranks,
-                                     .rotation = rotation,
                                      .batch = kBatch});
   job.model.weights_directory.clear();
   Json& config = job.model.hf_config;
@@ -218,7 +205,7 @@ TEST(RanksAndRowsInTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
     for (const int ranks : {2, 3, 4}) {
       SCOPED_TRACE(std::to_string(ranks) + (checkpointing ? " with checkpointing" : ""));
       run_ranks({.ranks = ranks}, [&](RankGroup& group) {
-        TrainingJob job = even_rows("llama", ranks, "ring");
+        TrainingJob job = even_rows("llama", ranks);
         job.activations.gradient_checkpointing = checkpointing;
         const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
         const int64_t rank = group.rank();
@@ -233,28 +220,13 @@ TEST(RanksAndRowsInTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
   }
 }
 
-TEST(RanksAndRowsInTheory, GatheredKeysCostWhatACollectiveCosts) {
-  for (const int ranks : {2, 3, 4}) {
-    SCOPED_TRACE(ranks);
-    run_ranks({.ranks = ranks}, [&](RankGroup& group) {
-      const TrainingJob job = even_rows("llama", ranks, "allgather");
-      const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
-      const RankReport report = report_of(job, group);
-      const int64_t once = kSteps * layers * 2 * chunk_bytes(ranks) * (ranks - 1);
-      EXPECT_EQ(sent_bytes(report, "all_gather", "context"), 2 * once);
-      EXPECT_EQ(sent_bytes(report, "reduce_scatter", "context"), once);
-      EXPECT_EQ(sent_bytes(report, "all_to_all", "context"), 0);
-    });
-  }
-}
-
 // A window of one chunk's length reaches into the chunk before, and no further. Its holder is a
 // neighbor, or, in the middle of the row, the same rank.
 TEST(RanksAndRowsInTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
     run_ranks({.ranks = ranks}, [&](RankGroup& group) {
-      TrainingJob job = even_rows("mistral", ranks, "ring");
+      TrainingJob job = even_rows("mistral", ranks);
       job.model.hf_config["sliding_window"] = kLength / (2 * ranks);
       const int64_t own = sent_bytes(report_of(job, group), "all_to_all", "context");
       int64_t all = 0;
@@ -307,7 +279,7 @@ TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
     SCOPED_TRACE(ranks);
     run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       const auto peak_bytes = [&](int64_t length) {
-        TrainingJob job = even_rows("llama", ranks, "ring");
+        TrainingJob job = even_rows("llama", ranks);
         job.batches.per_device_batch_size = 1;
         job.batches.max_steps = 1;
         job.data.model_max_length = length;

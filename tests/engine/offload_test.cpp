@@ -114,16 +114,12 @@ TEST(Offload, OfSeveralRanksAndAdaptersTrainsToTheSameBits) {
 }
 
 TEST(Offload, BesideDividedRowsTrainsToTheSameBits) {
-  for (const char* rotation : {"ring", "allgather"}) {
-    SCOPED_TRACE(rotation);
-    run_ranks({.ranks = 2}, [&](RankGroup& group) {
-      TrainingJob job = small_job();
-      job.device.ranks = job.parallel.context_ranks = 2;
-      job.parallel.context_rotation = named<ContextRotation>(rotation);
-      job.parallel.strategy = Strategy::kFullShard;
-      expect_same(outcome_of(offloaded(job), group), outcome_of(job, group));
-    });
-  }
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    TrainingJob job = small_job();
+    job.device.ranks = job.parallel.context_ranks = 2;
+    job.parallel.strategy = Strategy::kFullShard;
+    expect_same(outcome_of(offloaded(job), group), outcome_of(job, group));
+  });
 }
 
 // One rank is a shard group of one.

@@ -69,7 +69,6 @@ struct RanksCase {
   int64_t expert_ranks = 1;
   std::string padding = "longest";
   int64_t context_ranks = 1;
-  std::string rotation = "ring";
   int64_t window = 0;  // of attention, where the model has one
   int64_t batch = 1;
   bool dora = false;
@@ -85,9 +84,8 @@ inline std::string name_of(const RanksCase& c) {
          c.gradient_sync + ", " + c.tuning +
          (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "") +
          (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "") +
-         (c.context_ranks > 1
-              ? ", rows on " + std::to_string(c.context_ranks) + " " + c.rotation + " " + c.padding
-              : "") +
+         (c.context_ranks > 1 ? ", rows on " + std::to_string(c.context_ranks) + " " + c.padding
+                              : "") +
          (c.dora ? ", DoRA" : "") + (c.saved.empty() ? "" : ", whole " + join(c.saved)) +
          (c.offload ? ", offload" : "");
 }
@@ -108,7 +106,6 @@ inline TrainingJob job_of(const RanksCase& c) {
   job.parallel.gradient_sync = named<GradientSync>(c.gradient_sync);
   job.parallel.expert_ranks = c.expert_ranks;
   job.parallel.context_ranks = c.context_ranks;
-  job.parallel.context_rotation = named<ContextRotation>(c.rotation);
   job.data.padding = named<Padding>(c.padding);
   job.parallel.offload = c.offload && row_of(job.parallel.strategy).shards();
   job.optimizer.offload_state = c.offload;

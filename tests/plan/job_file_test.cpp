@@ -271,6 +271,33 @@ TEST_F(JobFileTest, AJobWithoutItsFingerprintIsRefused) {
               HasSubstr("fingerprint: not of this version's fields"));
 }
 
+// Jobs of version 0.1.0 say how keys and values travel, and their fingerprint has 8 digits of it.
+TEST_F(JobFileTest, AJobThatNamesTheRingIsReadAsItWas) {
+  const TrainingJob job = resolved();
+  const auto with_rotation = [](const char* rotation) {
+    return [rotation](Json& json) {
+      size_t before = 0;  // fields up to parallel.context_ranks
+      for (const auto& [section, value] : json.items()) {
+        if (section == "entity") continue;
+        if (section == "parallel") break;
+        before += value.is_object() && section != "inputs" ? value.size() : 1;
+      }
+      for (const auto& [key, value] : json["parallel"].items()) {
+        ++before;
+        if (key == "context_ranks") break;
+      }
+      std::string fingerprint = json["fingerprint"];
+      json["fingerprint"] = fingerprint.insert(8 * before, "01234567");
+      json["parallel"]["context_rotation"] = rotation;
+    };
+  };
+  const JobFile read = edited(job, with_rotation("ring"));
+  EXPECT_THAT(read.edited, IsEmpty());
+  EXPECT_EQ(to_json(read.job), to_json(job));
+  EXPECT_THAT(failure(with_rotation("allgather")),
+              HasSubstr("parallel.context_rotation: went: found \"allgather\"; expected ring"));
+}
+
 TEST_F(JobFileTest, AResultHoldsItsJob) {
   const TrainingJob job = resolved();
   Json result = {{"schema", "sftbench.measurement/1"},

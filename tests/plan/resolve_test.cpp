@@ -199,10 +199,8 @@ TEST_F(ResolveTest, ContextParallelDividesRowsAmongRanks) {
       "divided evenly into groups of 2; number_gpus or --ranks 2, or context_parallel 1, works");
   options_.cpu_ranks = 4;
   // Two groups read three entries each.
-  const TrainingJob job =
-      resolved({"context_parallel=2", "context_rotation=allgather", "batch_size=6"}).job;
+  const TrainingJob job = resolved({"context_parallel=2", "batch_size=6"}).job;
   EXPECT_EQ(job.parallel.context_ranks, 2);
-  EXPECT_EQ(job.parallel.context_rotation, ContextRotation::kAllGather);
   EXPECT_EQ(job.batches.per_device_batch_size, 3);
   EXPECT_EQ(data_ranks(job), 2);
   EXPECT_EQ(failure({"context_parallel=2", "batch_size=3"}),
@@ -214,9 +212,6 @@ TEST_F(ResolveTest, ContextParallelDividesRowsAmongRanks) {
   EXPECT_THAT(
       resolved({"context_parallel=4", "flash_attn=false"}).notes,
       ::testing::Contains(HasSubstr("flash_attn false has no effect beside context_parallel")));
-  EXPECT_THAT(resolved({"context_rotation=allgather", "batch_size=4"}).notes,
-              ::testing::Contains(HasSubstr(
-                  "context_rotation \"allgather\" has no effect without context_parallel")));
 }
 
 TEST_F(ResolveTest, OwnDataHavePicturesWhereAColumnOfThemIsNamed) {

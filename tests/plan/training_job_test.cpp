@@ -40,7 +40,6 @@ TrainingJob unusual_job() {
                   "float32",
                   2,
                   4,
-                  ContextRotation::kAllGather,
                   true,
                   true,
                   5,

@@ -40,7 +40,6 @@ class ContextGroup {
 // `positions` of rows of layout.row_length().
 struct ContextPart {
   ContextGroup* group;  // outlives this
-  ContextRotation rotation;
   ContextLayout layout;
   torch::Tensor positions;  // [S] int64, on the device
 };

@@ -114,7 +114,6 @@ struct ParallelPlan {
   int64_t expert_ranks = 1;
   // Neighbors that the positions of each row are divided among (context parallelism); 1: rows are whole.
   int64_t context_ranks = 1;
-  ContextRotation context_rotation = ContextRotation::kRing;
   bool enable_roce = false;  // between nodes
   // One rank, too, goes through its strategy and the communication library, as one that offloads.
   bool distribute_one_rank = false;
@@ -249,6 +248,8 @@ Json to_json(const TrainingJob& job);
 
 // Whether version 0.1.0 did not know the field ("data.mask"). Its jobs have trained with the default.
 bool came_after_0_1_0(std::string_view field);
+// A field of version 0.1.0 that went, behind parallel.context_ranks. Jobs may say "ring" of it.
+inline constexpr std::string_view kFormerRotation = "parallel.context_rotation";
 
 // InputError naming the key when one is missing, unknown or of the wrong type. Fields that came later may be missing.
 TrainingJob training_job_from_json(const Json& json, const std::string& origin);

@@ -113,7 +113,6 @@ void fields(Visitor& visitor, ParallelPlan& plan) {
   visitor("reduce_dtype", plan.reduce_dtype, kMayDiffer);
   visitor("expert_ranks", plan.expert_ranks, kMayDiffer, FieldRange{1, 65536});
   visitor("context_ranks", plan.context_ranks, kMayDiffer, FieldRange{1, 65536});
-  visitor("context_rotation", plan.context_rotation, kMayDiffer);
   visitor("enable_roce", plan.enable_roce, kMayDiffer);
   visitor("distribute_one_rank", plan.distribute_one_rank, kMayDiffer);
   visitor("timeout_s", plan.timeout_s, kMayDiffer, kSeconds);

@@ -5,37 +5,12 @@
 // a head-tail load balancer.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "sftbench/base/named.h"
 #include "sftbench/base/row_segment.h"
 
 namespace sftbench {
-
-// How keys and values reach the queries of other ranks.
-enum class ContextRotation {
-  kRing,       // blocks are handed on from neighbor to neighbor while queries meet the one at hand
-  kAllGather,  // all at once, while queries meet their own
-};
-
-struct ContextRotationRow {
-  ContextRotation kind;
-  const char* name;
-};
-
-inline constexpr std::array kContextRotations = {
-    ContextRotationRow{ContextRotation::kRing, "ring"},
-    ContextRotationRow{ContextRotation::kAllGather, "allgather"}};
-static_assert(is_in_order(kContextRotations));
-
-constexpr const auto& rows_of(ContextRotation) {
-  return kContextRotations;
-}
-constexpr const char* noun_of(ContextRotation) {
-  return "context_rotation";
-}
 
 class ContextLayout {
  public:

@@ -195,13 +195,10 @@ class Predictor {
     return {"context", context_.ranks, (context_.ranks + on_a_node - 1) / on_a_node};
   }
 
-  // Seconds of a pass over a layer that nothing hides. A ring travels beside the attention of all
-  // blocks but the last; what is gathered, beside that of a rank's own.
+  // Seconds of a pass over a layer that nothing hides. The ring travels beside the attention of all
+  // blocks but the last.
   double shown_context_s(double sent_bytes, double attention_flops) const {
-    const double share = job_.parallel.context_rotation == ContextRotation::kRing
-                             ? sent_share(context_group())
-                             : 1.0 / static_cast<double>(context_.ranks);
-    const double beside_s = share * attention_flops / machine_.flops_per_s;
+    const double beside_s = sent_share(context_group()) * attention_flops / machine_.flops_per_s;
     return std::max(0.0, context_pass_s(sent_bytes) - (machine_.overlaps ? beside_s : 0));
   }
   double context_pass_s(double sent_bytes) const {
@@ -218,9 +215,8 @@ class Predictor {
     const double sent = forward * context_.forward_bytes + backward * context_.backward_bytes;
     const double seconds = forward * context_pass_s(context_.forward_bytes) +
                            backward * context_pass_s(context_.backward_bytes);
-    const bool gathers = job_.parallel.context_rotation == ContextRotation::kAllGather;
-    cost.collectives.push_back({"context", gathers ? "all_gather" : "all_to_all",
-                                static_cast<int64_t>(forward + backward), sent, seconds});
+    cost.collectives.push_back(
+        {"context", "all_to_all", static_cast<int64_t>(forward + backward), sent, seconds});
     cost.communication_s += seconds;
     cost.exposed_s += forward * shown_context_s(context_.forward_bytes, context_.attention_flops) +
                       backward * shown_context_s(context_.backward_bytes,

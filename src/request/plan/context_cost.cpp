@@ -23,7 +23,6 @@ struct RowCost {
   ContextLayout layout;
   double batch;
   double computed_bytes;
-  bool gathers;
 
   double others() const { return static_cast<double>(layout.ranks() - 1); }
 
@@ -33,16 +32,16 @@ struct RowCost {
     // Keys and values.
     const double chunk = 2 * batch * static_cast<double>(layout.chunk_length()) * key_width;
     const double block = ContextLayout::kHalves * chunk;
-    const double sent = gathers ? others() * block : handed_on(layout, layer.window) * chunk;
+    const double sent = handed_on(layout, layer.window) * chunk;
     sum.forward_bytes += sent * computed_bytes;
     sum.backward_bytes += sent * (computed_bytes + kWideBytes);
     const double queries = batch * static_cast<double>(layout.own_length()) * query_width;
-    const double blocks = gathers ? static_cast<double>(layout.ranks()) + 1 : 2;
-    // Gradients of keys: this rank's, those at hand, and those that leave and come; or all.
-    const double gradients = gathers ? static_cast<double>(layout.ranks()) + 1 : 5;
-    const double forward = blocks * block * computed_bytes + queries * kWideBytes;
+    // Gradients of keys: this rank's, those at hand, and those that leave and come.
+    constexpr double kBlocks = 2, kGradients = 5;
+    const double forward = kBlocks * block * computed_bytes + queries * kWideBytes;
     sum.forward_buffers = std::max(sum.forward_buffers, forward);
-    sum.backward_buffers = std::max(sum.backward_buffers, forward + gradients * block * kWideBytes);
+    sum.backward_buffers =
+        std::max(sum.backward_buffers, forward + kGradients * block * kWideBytes);
     const auto length = static_cast<double>(layout.row_length());
     const auto window = static_cast<double>(layer.window);
     const double seen =
@@ -85,8 +84,7 @@ ContextCost context_cost(const TrainingJob& job, double computed_bytes) {
   const KnownModel& model = known_model(job.model);
   const RowCost rows{ContextLayout(cost.ranks, ContextLayout::padded_length(
                                                    job.data.model_max_length, cost.ranks)),
-                     static_cast<double>(job.batches.per_device_batch_size), computed_bytes,
-                     job.parallel.context_rotation == ContextRotation::kAllGather};
+                     static_cast<double>(job.batches.per_device_batch_size), computed_bytes};
   for (const LayerShape& layer : model.shape.layers) {
     if (layer.query_width > 0) {
       rows.add_attention(model.config, layer, cost);

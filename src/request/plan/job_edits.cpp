@@ -51,7 +51,6 @@ const std::map<std::string, std::string>& properties() {
       {"optimizer.offload_state", "offload_optimizer"},
       {"parallel.offload", "offload_params"},
       {"parallel.context_ranks", "context_parallel"},
-      {"parallel.context_rotation", "context_rotation"},
       {"kernels.flash_attention", "flash_attn"},
       {"kernels.step_graph", "step_graph"},
       {"lora.rank", "r"},

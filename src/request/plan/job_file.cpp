@@ -93,14 +93,18 @@ Json whole_job(const Json& result, const std::string& path) {
   return job;
 }
 
-// The fingerprint of a job of version 0.1.0 with those of fields that came later, which it left at their defaults. One of this
-// version as it is; empty: it is of another one.
-std::string with_later_fields(std::string fingerprint) {
+// The fingerprint of a job of version 0.1.0 with those of fields that came later, which it left at
+// their defaults, and without that of one that went. One of this version as it is; empty: it is of
+// another one.
+std::string with_present_fields(std::string fingerprint, bool has_rotation) {
   const auto fields = fields_of(to_json(TrainingJob()));
-  if (fingerprint.size() == fields.size() * kDigits) return fingerprint;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (came_after_0_1_0(fields[i].first) && fingerprint.size() >= i * kDigits)
+  const bool lacks = fingerprint.size() != (fields.size() + (has_rotation ? 1 : 0)) * kDigits;
+  for (size_t i = 0; i < fields.size() && fingerprint.size() >= i * kDigits; ++i) {
+    if (lacks && came_after_0_1_0(fields[i].first))
       fingerprint.insert(i * kDigits, fingerprint_of({fields[i]}));
+    if (has_rotation && fields[i].first == "parallel.context_ranks" &&
+        fingerprint.size() > (i + 1) * kDigits)
+      fingerprint.erase((i + 1) * kDigits, kDigits);
   }
   return fingerprint.size() == fields.size() * kDigits ? fingerprint : std::string();
 }
@@ -110,7 +114,9 @@ std::string take_fingerprint(Json& job, const std::string& path) {
   const std::string expected = "a job that this version's `sftbench run --dry-run` printed";
   if (found == job.end()) throw InputError({{path, 0, kFingerprint, "missing", expected, {}}});
   std::string fingerprint = found->is_string() ? found->get<std::string>() : std::string();
-  fingerprint = with_later_fields(fingerprint);
+  const bool has_rotation = job.contains("parallel") && job.at("parallel").is_object() &&
+                            job.at("parallel").contains("context_rotation");
+  fingerprint = with_present_fields(fingerprint, has_rotation);
   if (fingerprint.empty()) {
     throw InputError({{path, 0, kFingerprint, "not of this version's fields", expected, {}}});
   }

@@ -183,7 +183,6 @@ class Resolver : RequestReader {
     plan.reduce_dtype = options_.reduce_dtype;
     plan.expert_ranks = std::max<int64_t>(1, integer("fast_moe"));
     plan.context_ranks = argument("context_parallel").get<int64_t>();
-    plan.context_rotation = named<ContextRotation>(argument_text("context_rotation"));
     plan.enable_roce = flag("enable_roce") && integer("number_nodes") > 1;
     if (shards()) {
       plan.strategy = named<Strategy>(text("fsdp_sharding_strategy"));

@@ -54,9 +54,7 @@ class NoEffect : RequestReader {
       note_unless_default({"gpu_model", "tf32", "offload_activations", "offload_optimizer",
                            "offload_params", "step_graph"},
                           "no effect without GPUs");
-    if (argument("context_parallel") == 1) {
-      note_unless_default({"context_rotation"}, "no effect without context_parallel above 1");
-    } else if (!flag("flash_attn")) {
+    if (argument("context_parallel") != 1 && !flag("flash_attn")) {
       notes_.emplace_back(
           "flash_attn false has no effect beside context_parallel: attention over rows that ranks "
           "divide has one form");

@@ -28,6 +28,11 @@ const PropertySpec* SpaceNames::property(const std::string& identifier, int line
     for (std::string& name : experiment->names()) names.push_back(std::move(name));
   }
   Diagnostics& where = line == 0 ? of_command_line_ : of_file_;
+  if (identifier == "context_rotation") {
+    where.error(line, path, "context_rotation is no property any more",
+                "none: keys and values travel in a ring");
+    return nullptr;
+  }
   where.error(line, path, "unknown property '" + identifier + "'",
               "a property of " + experiments.front()->identifier,
               nearest_spelling(identifier, names));

@@ -87,8 +87,6 @@ const std::vector<ArgumentOption>& argument_options() {
        "compute the MLPs of a micro-batch in N parts, for long rows (1)"},
       {"--context-parallel", "context_parallel", "N",
        "divide the positions of each row among N neighboring ranks (1)"},
-      {"--context-rotation", "context_rotation", "ring|allgather",
-       "how keys and values of other ranks come (ring)"},
       {"--lora-r", "r", "N", "rank of LoRA's adapters (4)"},
       {"--lora-alpha", "lora_alpha", "N", "scale of what they add (16)"},
       {"--lora-dropout", "lora_dropout", "X", "share of their inputs left out (0.05)"},

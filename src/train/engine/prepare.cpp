@@ -235,7 +235,7 @@ std::unique_ptr<ProcessMesh> build_mesh(const TrainingJob& job, RankGroup& group
 std::unique_ptr<RankContext> build_context(const TrainingJob& job, ProcessMesh& mesh,
                                            torch::Device device) {
   if (job.parallel.context_ranks == 1) return nullptr;
-  return std::make_unique<RankContext>(mesh, job.parallel.context_rotation, device);
+  return std::make_unique<RankContext>(mesh, device);
 }
 
 BatchReader reader_of(const TrainingJob& job, const TrainingRun& run, const RankGroup& group,

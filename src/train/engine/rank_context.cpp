@@ -44,7 +44,7 @@ std::shared_ptr<const ContextPart> RankContext::part_of(const MicroBatch& rows) 
   }
   ContextLayout layout(size(), rows.length, std::move(offsets));
   const Tensor positions = torch::tensor(layout.positions(rank()), torch::kInt64).to(device_);
-  return std::make_shared<ContextPart>(ContextPart{this, rotation_, std::move(layout), positions});
+  return std::make_shared<ContextPart>(ContextPart{this, std::move(layout), positions});
 }
 
 double RankContext::take_wait_seconds() {

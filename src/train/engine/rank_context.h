@@ -16,8 +16,7 @@ namespace sftbench {
 class RankContext : public ContextGroup {
  public:
   // `mesh` outlives this.
-  RankContext(ProcessMesh& mesh, ContextRotation rotation, torch::Device device)
-      : mesh_(mesh), rotation_(rotation), device_(device) {}
+  RankContext(ProcessMesh& mesh, torch::Device device) : mesh_(mesh), device_(device) {}
 
   int64_t size() const override { return mesh_.shape().context; }
   int64_t rank() const override { return mesh_.context().rank(); }
@@ -36,7 +35,6 @@ class RankContext : public ContextGroup {
   Wait waiting(PendingCollective pending);
 
   ProcessMesh& mesh_;
-  ContextRotation rotation_;
   torch::Device device_;
   double waited_s_ = 0;
 };

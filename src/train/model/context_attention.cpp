@@ -131,8 +131,6 @@ class Exchange {
   ContextGroup::Wait wait_;
 };
 
-// --- the ring ------------------------------------------------------------------------------------
-
 using ByHalf = std::array<Tensor, kHalves>;
 
 // The chunks at hand, an early and a late one, while the next are under way.
@@ -257,47 +255,15 @@ class TravelingGradients {
   Exchange exchange_;
 };
 
-// --- all at once ---------------------------------------------------------------------------------
-
-// visit(owner, half, keys, values), this rank's own chunks while the others come.
-template <class Visit>
-void for_each_gathered_chunk(const Settings& settings, const Tensor& k, const Tensor& v,
-                             const Visit& visit) {
-  const Tensor own = block_of(k, v);
-  std::vector<int64_t> sizes = own.sizes().vec();
-  sizes.insert(sizes.begin(), settings.ranks());
-  const Tensor all = torch::empty(sizes, own.options());
-  const ContextGroup::Wait wait = settings.part.group->all_gather(all, own);
-  const auto visit_all = [&](int64_t owner, const Tensor& block) {
-    for (int64_t half = 0; half < kHalves; ++half) {
-      if (!settings.blocks(owner, half).empty()) visit(owner, half, block[half][0], block[half][1]);
-    }
-  };
-  visit_all(settings.rank(), own);
-  wait();
-  for (int64_t owner = 0; owner < settings.ranks(); ++owner) {
-    if (owner != settings.rank()) visit_all(owner, all[owner]);
-  }
-}
-
-// -------------------------------------------------------------------------------------------------
-
 ops::AttentionSums sums_over(const Settings& settings, const Tensor& q, const Tensor& k,
                              const Tensor& v) {
   ops::AttentionSums sums = ops::no_keys(q);
-  const auto meet = [&](int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
-    ops::meet_keys(sums, q, keys, values, settings.blocks(owner, half), settings.attention);
-  };
-  if (settings.part.rotation == ContextRotation::kAllGather) {
-    for_each_gathered_chunk(settings, k, v, meet);
-  } else {
-    for_each_chunk_in_ring(
-        settings, k, v,
-        [&](int64_t, int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
-          meet(owner, half, keys, values);
-        },
-        [](int64_t) {});
-  }
+  for_each_chunk_in_ring(
+      settings, k, v,
+      [&](int64_t, int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
+        ops::meet_keys(sums, q, keys, values, settings.blocks(owner, half), settings.attention);
+      },
+      [](int64_t) {});
   return sums;
 }
 
@@ -324,27 +290,6 @@ std::array<Tensor, 3> gradients_in_ring(const Settings& settings, const Tensor& 
   return {dq, dk, dv};
 }
 
-std::array<Tensor, 3> gradients_of_gathered(const Settings& settings, const Tensor& upstream,
-                                            const Saved& saved) {
-  const Tensor dq = torch::zeros(saved.q.sizes(), saved.lse.options());
-  const std::vector<int64_t> block_sizes = {
-      kHalves, 2, saved.k.size(0), saved.k.size(1) / kHalves, saved.k.size(2), saved.k.size(3)};
-  std::vector<int64_t> sizes = block_sizes;
-  sizes.insert(sizes.begin(), settings.ranks());
-  const Tensor all = torch::zeros(sizes, saved.lse.options());
-  for_each_gathered_chunk(
-      settings, saved.k, saved.v,
-      [&](int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
-        ops::AttentionGradients gradients{dq, all[owner][half][0], all[owner][half][1]};
-        ops::add_gradients(gradients, upstream, saved.q, keys, values, saved.output, saved.lse,
-                           settings.blocks(owner, half), settings.attention);
-      });
-  const Tensor own = torch::empty(block_sizes, saved.lse.options());
-  settings.part.group->reduce_scatter(own, all)();
-  const auto [dk, dv] = whole_of(own);
-  return {dq, dk, dv};
-}
-
 class ContextAttention : public torch::autograd::Function<ContextAttention> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -363,9 +308,7 @@ class ContextAttention : public torch::autograd::Function<ContextAttention> {
     const variable_list kept = ctx->get_saved_variables();
     const Saved saved{kept[0], kept[1], kept[2], kept[3], kept[4]};
     const Tensor upstream = gradients[0].contiguous();
-    const auto [dq, dk, dv] = settings->part.rotation == ContextRotation::kAllGather
-                                  ? gradients_of_gathered(*settings, upstream, saved)
-                                  : gradients_in_ring(*settings, upstream, saved);
+    const auto [dq, dk, dv] = gradients_in_ring(*settings, upstream, saved);
     const auto dtype = saved.q.scalar_type();
     Tensor of_sinks;
     if (const Tensor& sinks = kept[5]; sinks.defined() && sinks.requires_grad()) {
