@@ -18,6 +18,17 @@ constexpr size_t kBusyWritesOfWorker = 8;
 
 }  // namespace
 
+std::vector<std::string> unsaved_folders(const Measurement& measurement) {
+  std::vector<std::string> problems;
+  const auto unsaved = measurement.extra.find("unsaved");
+  if (unsaved == measurement.extra.end()) return problems;
+  for (const Json& folder : *unsaved) {
+    problems.push_back("cannot save " + folder.at("path").get<std::string>() + ": " +
+                       folder.at("problem").get<std::string>());
+  }
+  return problems;
+}
+
 ResultWriter::ResultWriter(const ResultStore& store, bool beside_others)
     : store_(store),
       busy_writes_(beside_others ? kBusyWritesOfWorker : kBusyWrites),

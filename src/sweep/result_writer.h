@@ -26,6 +26,9 @@ struct Ended {
   std::string lost;     // to whom the claim was lost, so that it must not be written
 };
 
+// Folders of the measurement's model that could not be written, and why.
+std::vector<std::string> unsaved_folders(const Measurement& measurement);
+
 class ResultWriter {
  public:
   // `store` outlives the writer. `beside_others`: many processes write to it.

@@ -280,11 +280,8 @@ class Sweep::Impl {
   }
 
   void start(Cell cell, CellPlan plan, std::shared_ptr<Claim> claim, Share share) {
-    if (!share.cores.empty()) {
-      const auto ranks = static_cast<size_t>(planner_.demand(plan.job).ranks);
-      plan.job.device.threads =
-          static_cast<int64_t>(std::max<size_t>(1, share.cores.size() / ranks));
-    }
+    if (!share.cores.empty())
+      plan.job.device.threads = share.threads_of(planner_.demand(plan.job).ranks);
     observer_.on_start(cell, share);
     if (const auto warning = options_.preflight(plan.job, share)) {
       observer_.on_warning(cell, *warning);
@@ -375,7 +372,10 @@ class Sweep::Impl {
     const Cell& cell = ended.cell;
     const Outcome outcome{ended.measurement.status, &ended.measurement, ended.seconds};
     const bool by_child = ended.seconds > 0;
-    tell_what_is_not_saved(ended);
+    // The measurement counts. Whoever wanted the files has to know.
+    const std::vector<std::string> problems = unsaved_folders(ended.measurement);
+    state_.unsaved += problems.empty() ? 0 : 1;
+    for (const std::string& problem : problems) observer_.on_warning(cell, problem);
     if (by_child && outcome.status == Status::kFailed && cell.attempt <= options_.max_retries &&
         !end_) {
       observer_.on_retry(cell, outcome);
@@ -391,17 +391,6 @@ class Sweep::Impl {
       ++state_.now[kind];
       guard_.claim(cell, kind, false);
       observer_.on_settled(cell, outcome);
-    }
-  }
-
-  // The measurement counts. Whoever wanted the files has to know.
-  void tell_what_is_not_saved(const Ended& ended) {
-    const auto unsaved = ended.measurement.extra.find("unsaved");
-    if (unsaved == ended.measurement.extra.end()) return;
-    ++state_.unsaved;
-    for (const Json& folder : *unsaved) {
-      observer_.on_warning(ended.cell, "cannot save " + folder.at("path").get<std::string>() +
-                                           ": " + folder.at("problem").get<std::string>());
     }
   }
 
@@ -435,7 +424,9 @@ class Sweep::Impl {
     running_.add_poll_fds(fds);
     const double wait_s = looked_at_all ? std::max(0.0, next_deadline_s() - steady_seconds()) : 0;
     ::poll(fds.data(), fds.size(), static_cast<int>(std::ceil(std::min(wait_s, 3600.0) * 1000)));
-    if ((fds.front().revents & POLLIN) != 0) interrupted();
+    if ((fds.front().revents & POLLIN) == 0) return;
+    signalfd_siginfo signal;
+    if (::read(interrupt_fd_, &signal, sizeof signal) >= 0) end_children(SweepEnd::kInterrupted);
   }
 
   double next_deadline_s() const {
@@ -445,12 +436,6 @@ class Sweep::Impl {
     next_s = std::min(next_s, running_.deadline_s());
     const bool for_room = candidate_ || end_ || writer_.busy();
     return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s, under_way()));
-  }
-
-  void interrupted() {
-    signalfd_siginfo signal;
-    if (::read(interrupt_fd_, &signal, sizeof signal) < 0) return;
-    end_children(SweepEnd::kInterrupted);
   }
 
   void tick() {

@@ -4,8 +4,10 @@
 // is thereby also what it is pinned to.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,11 @@ struct Demand {
 struct Share {
   std::vector<int> cores;         // numbers, as in an affinity mask
   std::vector<std::string> gpus;  // UUIDs, for CUDA_VISIBLE_DEVICES
+
+  // Of each rank, 1 at least.
+  int64_t threads_of(int64_t ranks) const {
+    return std::max<int64_t>(1, std::ssize(cores) / std::max<int64_t>(1, ranks));
+  }
 };
 
 class Machine {

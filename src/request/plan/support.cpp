@@ -18,65 +18,6 @@
 namespace sftbench {
 namespace {
 
-// All that support depends on.
-const std::vector<std::string>& properties_that_matter() {
-  static const std::vector<std::string> kNames = {
-      "accelerate_config_fsdp_transformer_layer_cls_to_wrap",
-      "accelerate_config_mixed_precision",
-      "alora_invocation_string",
-      "batch_size",
-      "context_parallel",
-      "learning_rate",
-      "lr_scheduler_kwargs",
-      "lr_scheduler_type",
-      "max_steps",
-      "bf16",
-      "dataset_id",
-      "dataset_image_field",
-      "dataset_kwargs_skip_prepare_dataset",
-      "distributed_backend",
-      "fast_kernels",
-      "fast_moe",
-      "fsdp_sharding_strategy",
-      "gpu_model",
-      "gradient_accumulation_steps",
-      "gradient_checkpointing",
-      "lora_dropout",
-      "mlp_tiles",
-      "model_max_length",
-      "model_name",
-      "number_gpus",
-      "number_nodes",
-      "offload_activations",
-      "offload_optimizer",
-      "offload_params",
-      "optim",
-      "remove_unused_columns",
-      "step_graph",
-      "target_modules",
-      "modules_to_save",
-      "rank_pattern",
-      "alpha_pattern",
-      "training_data_path",
-      "data_formatter_template",
-      "conversation_column",
-      "chat_template",
-      "input_column_name",
-      "output_column_name",
-      "pretokenized",
-      "r",
-      "tokenizer_name_or_path",
-      "data_mixture",
-      "validation_data_path",
-      "eval_split",
-      "max_train_samples",
-      "eval_strategy",
-      "warmup_ratio",
-      "warmup_steps",
-  };
-  return kNames;
-}
-
 class Judge {
  public:
   Judge(const Experiment& experiment, const Json& inputs, const ActuatorSettings& settings,
@@ -487,11 +428,6 @@ Support support_of(const Experiment& experiment, const Json& inputs,
                    const Catalog& catalog) {
   if (options.backend == kBackendSimulate) return {};
   return Judge(experiment, inputs, settings, options, catalog).judge();
-}
-
-bool support_depends_on(const std::string& property) {
-  const std::vector<std::string>& names = properties_that_matter();
-  return std::find(names.begin(), names.end(), property) != names.end();
 }
 
 bool trains_family(const std::string& family) {
