@@ -12,7 +12,6 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <new>
 #include <optional>
 #include <vector>

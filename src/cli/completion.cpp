@@ -5,7 +5,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "sftbench/base/command_text.h"
 #include "sftbench/base/error.h"

@@ -1,7 +1,6 @@
 #include "cli/dataset.h"
 
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 

@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <locale>
 #include <sstream>
-#include <utility>
 
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>

@@ -1,7 +1,6 @@
 #include "cli/gpus.h"
 
 #include <array>
-#include <iostream>
 #include <memory>
 #include <string>
 

@@ -16,7 +16,6 @@
 #include "cli/run_log.h"
 #include "cli/track_options.h"
 #include "cli/training_log.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/cli/app.h"

@@ -1,7 +1,5 @@
 #include "cli/models.h"
 
-#include <algorithm>
-#include <iostream>
 #include <memory>
 #include <set>
 #include <string>

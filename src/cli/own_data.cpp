@@ -8,7 +8,6 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/base/text.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/entry_form.h"

@@ -33,7 +33,6 @@
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
-#include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/data_sets.h"
 #include "sftbench/results/measurement.h"

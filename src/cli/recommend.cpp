@@ -25,7 +25,6 @@
 #include "cli/record.h"
 #include "sftbench/advise/recommend.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/data/packing.h"

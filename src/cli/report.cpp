@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "cli/price_options.h"
-#include "cli/record.h"
 #include "sftbench/advise/evidence.h"
 #include "sftbench/advise/own_evidence.h"
 #include "sftbench/base/build_info.h"

@@ -21,7 +21,6 @@
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
-#include "sftbench/base/text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/measure_job.h"

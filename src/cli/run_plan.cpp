@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "cli/hub_fetch.h"
-#include "cli/number_checks.h"
 #include "cli/own_model_check.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"

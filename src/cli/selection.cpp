@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"

@@ -11,7 +11,6 @@
 #include "cli/number_checks.h"
 #include "cli/sweep_arguments.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {

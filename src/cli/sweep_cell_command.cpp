@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "sftbench/base/command_text.h"
-#include "sftbench/base/quantity_text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {

@@ -6,7 +6,6 @@
 
 #include "sftbench/advise/oracle.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 #include "sftbench/base/yaml.h"
 #include "sftbench/space/validity.h"
 

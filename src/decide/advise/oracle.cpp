@@ -4,7 +4,6 @@
 
 #include "sftbench/advise/odds.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/decoder_like.h"

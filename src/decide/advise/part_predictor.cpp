@@ -1,7 +1,5 @@
 #include "sftbench/advise/part_predictor.h"
 
-#include <utility>
-
 namespace sftbench {
 
 PartPredictor::PartPredictor(const Space& space, const SpaceParts& parts, Oracle& oracle,

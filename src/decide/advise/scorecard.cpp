@@ -5,7 +5,6 @@
 #include <map>
 
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {

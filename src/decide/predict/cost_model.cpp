@@ -10,7 +10,6 @@
 #include "predict/step_schedule.h"
 #include "predict/unit_bytes.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 #include "sftbench/plan/context_cost.h"
 
 namespace sftbench {

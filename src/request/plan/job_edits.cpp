@@ -1,7 +1,6 @@
 #include "plan/job_edits.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>

@@ -1,10 +1,7 @@
 #include "sftbench/plan/job_file.h"
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "plan/job_edits.h"

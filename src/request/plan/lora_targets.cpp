@@ -1,6 +1,5 @@
 #include "plan/lora_targets.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "plan/mixture.h"
 #include "plan/model_source.h"

@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "plan/model_fit.h"
 #include "plan/support_properties.h"

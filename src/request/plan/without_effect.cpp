@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "plan/mixture.h"
-#include "plan/model_source.h"
 #include "sftbench/base/json.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/plan/support.h"

@@ -1,7 +1,6 @@
 #include "sftbench/translate/argument_file.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "sftbench/base/json_text.h"

@@ -1,6 +1,5 @@
 #include "translate/argument_layers.h"
 
-#include <iterator>
 #include <map>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "translate/argument_names.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>

@@ -7,7 +7,6 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/yaml_text.h"
-#include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/families/nf4.h"
 #include "translate/argument_names.h"

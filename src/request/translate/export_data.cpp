@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "sftbench/base/json_text.h"
-#include "sftbench/base/text.h"
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_template.h"

@@ -1,7 +1,6 @@
 #include "translate/foreign_datasets.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "sftbench/base/text.h"

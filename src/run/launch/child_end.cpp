@@ -7,7 +7,6 @@
 
 #include <charconv>
 #include <csignal>
-#include <cstring>
 
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/available_memory.h"

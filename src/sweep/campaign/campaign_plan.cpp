@@ -4,7 +4,6 @@
 #include <cctype>
 #include <filesystem>
 #include <functional>
-#include <set>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"

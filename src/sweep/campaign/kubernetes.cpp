@@ -4,14 +4,12 @@
 #include <cctype>
 #include <filesystem>
 #include <ostream>
-#include <set>
 
 #include "campaign/cell_list.h"
 #include "campaign/kubernetes_settings.h"
 #include "campaign/worker_status.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 #include "sftbench/base/yaml_text.h"
 #include "sftbench/campaign/engines.h"
 

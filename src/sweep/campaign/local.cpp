@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <ostream>
-#include <system_error>
 
 #include "campaign/worker_status.h"
 #include "sftbench/base/command_text.h"

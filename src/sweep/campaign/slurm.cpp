@@ -2,7 +2,6 @@
 #include <charconv>
 #include <filesystem>
 #include <ostream>
-#include <set>
 
 #include "campaign/slurm_script.h"
 #include "campaign/tool.h"

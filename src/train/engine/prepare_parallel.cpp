@@ -1,7 +1,6 @@
 #include "engine/prepare_parallel.h"
 
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <string_view>
 
 #include "sftbench/base/json_text.h"
 #include "sftbench/checkpoint/model_card.h"

@@ -1,8 +1,6 @@
 #include "engine/step_graph.h"
 
-#include <cmath>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "engine/training_run.h"

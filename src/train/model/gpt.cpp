@@ -1,7 +1,5 @@
 #include "model/gpt.h"
 
-#include <utility>
-
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 #include "sftbench/ops/recomputation.h"

@@ -4,7 +4,6 @@
 // cache.
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <set>
 

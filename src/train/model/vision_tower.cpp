@@ -1,7 +1,6 @@
 // Shapes: T tiles, C colors, G patches along a side, P positions, D width of the tower, N heads.
 #include "model/vision_tower.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "sftbench/base/torch.h"
