@@ -87,6 +87,14 @@ RunPlan plan_from_job(const RunArguments& arguments) {
   plan.trackers = chosen_trackers(arguments.track, {}, {}, false);
   refuse_other_kind("--job", arguments.job_path, "--job");
   JobFile file = read_job_file(arguments.job_path);
+  if (file.gathers) {
+    throw InputError({{arguments.job_path,
+                       0,
+                       std::string(kFormerRotation),
+                       "is not done any more",
+                       "ring, in which keys and values travel",
+                       {}}});
+  }
   plan.job = std::move(file.job);
   // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.
   if (const int64_t threads = arguments.selection.threads; threads > 0) {

@@ -22,6 +22,7 @@ struct JobFile {
   TrainingJob job;
   std::vector<std::string> edited;   // "lora.rank", of fields that change what is measured
   std::vector<std::string> renewed;  // what has other content than when the job was printed
+  bool gathers = false;  // parallel.context_rotation of version 0.1.0, which no run does any more
 };
 
 // Reads either of them; of a result the whole file. The job's inputs follow its edits: under the

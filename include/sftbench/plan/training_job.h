@@ -248,7 +248,7 @@ Json to_json(const TrainingJob& job);
 
 // Whether version 0.1.0 did not know the field ("data.mask"). Its jobs have trained with the default.
 bool came_after_0_1_0(std::string_view field);
-// A field of version 0.1.0 that went, behind parallel.context_ranks. Jobs may say "ring" of it.
+// A field of version 0.1.0 that went, behind parallel.context_ranks. It is not read.
 inline constexpr std::string_view kFormerRotation = "parallel.context_rotation";
 
 // InputError naming the key when one is missing, unknown or of the wrong type. Fields that came later may be missing.

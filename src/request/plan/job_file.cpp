@@ -111,9 +111,7 @@ std::string take_fingerprint(Json& job, const std::string& path) {
   const std::string expected = "a job that this version's `sftbench run --dry-run` printed";
   if (found == job.end()) throw InputError({{path, 0, kFingerprint, "missing", expected, {}}});
   std::string fingerprint = found->is_string() ? found->get<std::string>() : std::string();
-  const bool has_rotation = job.contains("parallel") && job.at("parallel").is_object() &&
-                            job.at("parallel").contains("context_rotation");
-  fingerprint = with_present_fields(fingerprint, has_rotation);
+  fingerprint = with_present_fields(fingerprint, job.at("parallel").contains("context_rotation"));
   if (fingerprint.empty()) {
     throw InputError({{path, 0, kFingerprint, "not of this version's fields", expected, {}}});
   }
@@ -145,6 +143,7 @@ JobFile read_job_file(const std::string& path) {
   Json fields = json;
   fields.erase(kFingerprint);
   JobFile file{training_job_from_json(fields, path), {}, {}};
+  file.gathers = json.at("parallel").value("context_rotation", Json("ring")) != "ring";
   file.edited = follow_edits(file.job, edited_fields(file.job, take_fingerprint(json, path)), path);
   file.renewed = renew_content(file.job);
   return file;
