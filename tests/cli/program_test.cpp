@@ -445,9 +445,6 @@ INSTANTIATE_TEST_SUITE_P(
             {"sweep", "--until-known"},
             "sftbench: --until-known: is no option any more; expected --stop-at-precision 1, "
             "which ends each run early, or sftbench recommend, which names the best\n"},
-        UsageError{{"run", "--distribute-one-rank"},
-                   "sftbench: --distribute-one-rank: is no option any more; expected two ranks: "
-                   "--ranks 2, or number_gpus 2, whose sharding and communication are measured\n"},
         UsageError{{"--hlep"}, "sftbench: unknown option '--hlep'; did you mean '--help'?\n"},
         UsageError{{"run", "a.yaml", "b.yaml"}, "sftbench run: unexpected argument 'b.yaml'\n"},
         UsageError{{"--log-level", "chatty", "doctor"},
