@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
 #include "checkpoint/safetensors_builder.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
@@ -336,6 +341,130 @@ TEST(ModelConfig, RopeWithImpossibleFields) {
   EXPECT_EQ(error_of({{"head_dim", 2}, {"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
             "config.json: head_dim: found 2; expected more than 2 for dynamic RoPE: its exponent "
             "divides by head_dim - 2");
+}
+
+// Sizes of the tensors in a file of Hugging Face's, sorted. No module below this one reads the format.
+std::vector<std::vector<int64_t>> stored_sizes(const std::filesystem::path& folder) {
+  std::vector<std::vector<int64_t>> sizes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("model") || !name.ends_with(".safetensors")) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    uint64_t length = 0;
+    file.read(reinterpret_cast<char*>(&length), sizeof length);
+    std::string header(length, ' ');
+    file.read(header.data(), static_cast<std::streamsize>(length));
+    for (const auto& [key, tensor] : Json::parse(header).items()) {
+      if (key != "__metadata__") sizes.push_back(tensor.at("shape").get<std::vector<int64_t>>());
+    }
+  }
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+// tests/reference/models.py saved them with transformers. Of MXFP4 blocks and scales are stored.
+TEST(ModelShape, HasTheTensorsThatTransformersSaves) {
+  int compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SFTBENCH_TEST_DATA "/models")) {
+    const Json json = read_json_file(entry.path() / "config.json");
+    if (json.contains("quantization_config")) continue;
+    const ModelShape shape = shape_of(parse_model_config(json));
+    std::vector<std::vector<int64_t>> sizes;
+    const auto add = [&](const std::vector<TensorShape>& tensors) {
+      for (const TensorShape& tensor : tensors) sizes.push_back(tensor.sizes);
+    };
+    add(shape.before);
+    add(shape.after);
+    for (const LayerShape& layer : shape.layers) add(layer.tensors);
+    std::sort(sizes.begin(), sizes.end());
+    EXPECT_EQ(sizes, stored_sizes(entry.path())) << entry.path();
+    ++compared;
+  }
+  EXPECT_GE(compared, 70);
+}
+
+// Hidden size 64, an MLP of 128: attention keeps 2 * 64 of norm and products, 2 * 64 of queries and what they mix, and
+// keys and values; the MLP 64 + 3 * 128, and the second norm 64.
+TEST(ModelShape, ALayerKeepsWhatItsBackwardPassNeeds) {
+  const auto layer = [](const Json& fields) { return shape_of(parse(fields)).layers[0]; };
+  EXPECT_EQ(layer({{"num_key_value_heads", 2}}).kept_values, 320 + 448 + 64);
+  EXPECT_EQ(layer({{"num_key_value_heads", 4}}).kept_values, 384 + 448 + 64);
+  // Queries and keys before their norms.
+  EXPECT_EQ(layer({{"model_type", "olmo2"}, {"pad_token_id", nullptr}}).kept_values,
+            384 + 128 + 448 + 64);
+  EXPECT_EQ(
+      layer({{"model_type", "mixtral"}, {"num_key_value_heads", 2}, {"num_experts_per_tok", 2}})
+          .kept_values,
+      320 + 2 * 64 + 2 * (2 * 64) + 3 * (2 * 128));
+  const LayerShape plain = layer({{"model_type", "starcoder2"}, {"num_key_value_heads", 2}});
+  EXPECT_EQ(plain.kept_values, 320 + 64 + 2 * 128 + 64) << "no gate";
+  EXPECT_EQ(plain.last_product, 64 * 128);
+  EXPECT_EQ(plain.mlp.first_products, 64 * 128);
+  const ExpertsShape experts =
+      layer({{"model_type", "mixtral"}, {"num_key_value_heads", 2}}).experts;
+  EXPECT_EQ(experts.routed, 8 * 64);
+  EXPECT_EQ(experts.all, 8 * 3 * 64 * 128);
+  EXPECT_EQ(experts.active, 2 * 3 * 64 * 128);
+  EXPECT_EQ(experts.row_values, 2 * 64);
+  EXPECT_EQ(experts.inner_values, 2 * 128);
+}
+
+// Of Qwen2Config, Qwen3Config, Olmo2Config, StableLmConfig, SmolLM3Config and so on in transformers.
+TEST(ModelConfig, EmbeddingsAreTiedWhereTheClassSaysSo) {
+  const Json gpt = {{"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
+  const std::map<std::string, bool> tied = {
+      {"bloom", true},       {"cohere2", true},     {"gemma", true},       {"gemma2", true},
+      {"gemma3_text", true}, {"gpt2", true},        {"gpt_bigcode", true}, {"gpt_neox", false},
+      {"granite", false},    {"granitemoe", false}, {"llama", false},      {"mistral", false},
+      {"mixtral", false},    {"olmo2", false},      {"phi3", false},       {"qwen2", false},
+      {"qwen2_moe", false},  {"qwen3", false},      {"qwen3_moe", false},  {"smollm3", true},
+      {"stablelm", false},   {"starcoder2", true}};
+  for (const auto& [type, expected] : tied) {
+    Json fields = gpt;
+    fields.update({{"model_type", type}, {"num_key_value_heads", 2}, {"pad_token_id", nullptr}});
+    EXPECT_EQ(parse(fields).tie_word_embeddings, expected) << type;
+  }
+  Json fields = gpt;
+  fields["model_type"] = "gpt_bigcode";
+  EXPECT_EQ(parse(fields).attention.key_value_heads, 1) << "multi_query by default";
+}
+
+TEST(ModelConfig, LayersHaveTheirWindowsAndExperts) {
+  const ModelConfig listed = parse({{"model_type", "qwen2"},
+                                    {"num_key_value_heads", 2},
+                                    {"use_sliding_window", true},
+                                    {"sliding_window", 32},
+                                    {"layer_types", {"full_attention", "sliding_attention"}}});
+  EXPECT_EQ(listed.attention.window_of(0), 0);
+  EXPECT_EQ(listed.attention.window_of(1), 32);
+  const Json too_few = {
+      {"model_type", "qwen2"}, {"num_key_value_heads", 2}, {"layer_types", {"full_attention"}}};
+  EXPECT_EQ(error_of(too_few),
+            "config.json: layer_types: found [\"full_attention\"]; expected a list of 2 types");
+  const ModelConfig unused = parse({{"model_type", "smollm3"},
+                                    {"num_key_value_heads", 2},
+                                    {"pad_token_id", nullptr},
+                                    {"num_hidden_layers", 4},
+                                    {"sliding_window", 32}});
+  EXPECT_EQ(unused.attention.window_of(3), 0) << "use_sliding_window is false by default";
+  EXPECT_EQ(unused.attention.unrotated, (std::vector<bool>{false, false, false, true}));
+  // Every second layer has experts, but for the last.
+  const ModelConfig experts = parse({{"model_type", "qwen3_moe"},
+                                     {"num_key_value_heads", 2},
+                                     {"num_hidden_layers", 4},
+                                     {"decoder_sparse_step", 2},
+                                     {"mlp_only_layers", {3, 4}}});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(experts.has_experts(i), i == 1) << i;
+}
+
+// A Mamba-2 layer: 32 inner values, 32 + 2 * 8 of a convolution, 32 + 48 + 4 of a projection, and 2 * 32 * 8 / 128 of states.
+// Behind both mixers 4 experts of 16 of which 2 are chosen, and an MLP of 12.
+TEST(ModelShape, MambaLayersKeepTheirStates) {
+  const ModelShape shape = shape_of(parse_model_config(
+      read_json_file(SFTBENCH_TEST_DATA "/models/granitemoehybrid_plain/config.json")));
+  const int64_t mlp = 2 * 16 + 2 * (2 * 16) + 3 * (2 * 16) + 16 + 3 * 12;
+  EXPECT_EQ(shape.layers[0].kept_values, 2 * 16 + 84 + 48 + 2 * 32 + 4 + mlp);
+  EXPECT_EQ(shape.layers[1].kept_values, 2 * 16 + 2 * 16 + 2 * 8 + mlp);
 }
 
 // 4 heads of 8 with 8 values of state each.

@@ -7,6 +7,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/families/family.h"
+#include "sftbench/families/model_shape.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -157,6 +158,57 @@ TEST(VisionConfigTest, ReadsIdefics3AndSmolVlm) {
   EXPECT_THAT(error_of(config), HasSubstr("image_token_id: found 49280; expected a row of"));
   EXPECT_FALSE(is_vision_family("llama"));
   EXPECT_FALSE(is_vision_family("unknown"));
+}
+
+// Idefics3ImageProcessor splits what is larger than a tile, and only where do_image_splitting says so.
+TEST(VisionConfigTest, AnImageOfOneTileIsNotCut) {
+  VisionConfig vision;
+  vision.connector = VisionConnector::kSquares;
+  vision.image_size = vision.longest_side = 64;
+  EXPECT_EQ(tile_grid(vision, {30, 20}).tiles(), 1);
+  vision.longest_side = 128;
+  EXPECT_EQ(tile_grid(vision, {30, 20}).tiles(), 2 * 2 + 1);
+  vision.cuts = false;
+  EXPECT_EQ(tile_grid(vision, {30, 20}).tiles(), 1);
+  EXPECT_EQ(tile_grid(vision, {30, 20}).target, (PixelSize{64, 64}));
+}
+
+TEST(VisionConfigTest, TheFirstFeatureLayerAndTheLargestGridAreTaken) {
+  Json config = llava();
+  config["vision_feature_layer"] = -13;
+  config["image_grid_pinpoints"] = {{16 * 336, 16 * 336}, {256 * 336, 336}};
+  const VisionConfig vision = *parse_model_config(config).vision;
+  EXPECT_THAT(vision.feature_layers, ElementsAre(0));
+  EXPECT_EQ(vision.pinpoints.size(), 2U);
+  for (const Json& pair : std::vector<Json>{{0, 336},
+                                            {336, 0},
+                                            {257 * 336, 336},
+                                            {336, 257 * 336},
+                                            {16 * 336, 17 * 336},
+                                            {100, 336}})
+    EXPECT_THAT(error_with("", {{"image_grid_pinpoints", {pair}}}),
+                HasSubstr("image_grid_pinpoints: found ["))
+        << pair;
+}
+
+// 4 patches of 2 * 2 in 3 colors, one layer of width 8 with an MLP of 16, and one product of 8 to 32.
+TEST(VisionConfigTest, CountsTheProductsOfATile) {
+  ModelConfig config;
+  config.hidden_size = 32;
+  VisionConfig vision;
+  vision.connector = VisionConnector::kSquares;
+  vision.clip = false;
+  vision.image_size = 4;
+  vision.patch_size = 2;
+  vision.hidden_size = 8;
+  vision.intermediate_size = 16;
+  vision.layers = 1;
+  vision.feature_layers = {1};
+  config.vision = vision;
+  const double patches = 4 * (2 * 12 * 8), layer = 2 * 4 * (4 * 8 * 8 + 2 * 8 * 16) + 4 * 4 * 4 * 8;
+  EXPECT_DOUBLE_EQ(tile_flops(config), patches + layer + 4 * (2 * 8 * 32));
+  config.vision.reset();
+  EXPECT_EQ(tile_flops(config), 0);
 }
 
 TEST(VisionConfigTest, CutsNoImageWithoutPixels) {

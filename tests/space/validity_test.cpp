@@ -39,6 +39,7 @@ TEST(ValidityTest, Rule1BatchIsDividedEvenlyAmongGpus) {
 TEST(ValidityTest, Rule1CountsGroupsThatDivideRowsOnce) {
   EXPECT_EQ(violations({{"batch_size", 1}, {"context_parallel", 4}}), "");
   EXPECT_EQ(violations({{"batch_size", 6}, {"context_parallel", 2}}), "");
+  EXPECT_EQ(violations({{"batch_size", 4}, {"context_parallel", 0}}), "") << "refused elsewhere";
   EXPECT_EQ(violations({{"batch_size", 3}, {"context_parallel", 2}}),
             "RULE_1: batch_size 3 cannot be divided evenly by number_gpus 4 / context_parallel 2");
 }
