@@ -16,6 +16,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/checkpoint/safetensors_writer.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -211,6 +212,9 @@ TEST_F(MergeRefusal, OtherAdapters) {
   set("alpha_pattern", {{"(q_proj", 3}});
   EXPECT_THAT(refusal(), HasSubstr("alpha_pattern.(q_proj: is no regular expression"));
   set("alpha_pattern", nullptr);
+  set("rank_pattern", {{"nothing", 1}});
+  EXPECT_EQ(refusal(), "merged");
+  fs::remove_all(root_ / "out");
   set("peft_type", "PROMPT_TUNING");
   EXPECT_THAT(refusal(),
               HasSubstr("peft_type: found \"PROMPT_TUNING\", which has nothing to merge; "
@@ -276,6 +280,62 @@ TEST_F(MergeRefusal, RowsOfAddedTokensThatAreNowhere) {
       testing::AllOf(HasSubstr("the token \"<tool>\" has id 1000000"),
                      HasSubstr("adapter_model.safetensors with embedding and head"),
                      HasSubstr("or --model DIR with the base whose embedding was resized")));
+}
+
+// Zeros in the shapes given by name, "base_model.model." before each.
+void write_adapter(const fs::path& folder,
+                   const std::map<std::string, std::vector<int64_t>>& shapes) {
+  std::vector<TensorHeader> headers;
+  for (const auto& [name, shape] : shapes)
+    headers.push_back({"base_model.model." + name, StoredDtype::kF32, shape});
+  SafetensorsWriter writer(folder / "adapter_model.safetensors", headers);
+  for (const TensorHeader& header : headers) {
+    const std::string zeros(header.size_bytes(), '\0');
+    writer.append(zeros.data(), zeros.size());
+  }
+  writer.finish();
+}
+
+// Rows were added to a tied embedding of 384 rows, which was not trained: peft saves it whole.
+TEST_F(MergeRefusal, AVocabularyThatGrewIsInTheConfigAndHoldsTheTokens) {
+  const std::string linear = "model.layers.0.self_attn.q_proj";
+  std::map<std::string, std::vector<int64_t>> shapes = {{linear + ".lora_A.weight", {4, 32}},
+                                                        {linear + ".lora_B.weight", {32, 4}},
+                                                        {"model.embed_tokens.weight", {386, 32}}};
+  write_adapter(adapter_, shapes);
+  const auto with_token = [&](int id) {
+    std::ofstream(adapter_ / "tokenizer.json")
+        << Json{{"added_tokens", {{{"id", id}, {"content", "<tool>"}}}}};
+    return refusal();
+  };
+  EXPECT_THAT(with_token(386), HasSubstr("has id 386, and the merged embedding has 386 rows"));
+  EXPECT_EQ(with_token(385), "merged");
+  Json expected = read_json_file(kReference + "/training/llama/config.json");
+  expected["vocab_size"] = 386;
+  EXPECT_EQ(read_json_file((root_ / "out/config.json").string()), expected);
+  fs::remove_all(root_ / "out");
+  shapes["model.embed_tokens.weight"] = {386, 16};
+  write_adapter(adapter_, shapes);
+  EXPECT_THAT(refusal(), HasSubstr("is of [386, 16], and the base has [384, 32] in F32"));
+  shapes.erase("model.embed_tokens.weight");
+  shapes["model.layers.1.self_attn.q_proj.weight"] = {40, 32};
+  write_adapter(adapter_, shapes);
+  EXPECT_THAT(refusal(), HasSubstr("is of [40, 32], and the base has [32, 32] in F32"));
+  write_adapter(adapter_,
+                {{linear + ".lora_A.weight", {4, 32}}, {linear + ".lora_B.weight", {32, 5}}});
+  EXPECT_THAT(refusal(),
+              HasSubstr("lora_A [4, 32] and lora_B [32, 5]; expected [r, in] and [out, r]"));
+}
+
+TEST_F(MergeRefusal, ProgressCountsTheBytesOfTheModel) {
+  std::vector<MergeProgress> told;
+  const MergeSummary summary =
+      merge_adapter({adapter_, kReference + "/training/llama", root_ / "out", 1,
+                     [&](const MergeProgress& progress) { told.push_back(progress); }});
+  ASSERT_EQ(told.size(), static_cast<size_t>(summary.tensors));
+  EXPECT_EQ(told[0].total_bytes, summary.size_bytes);
+  EXPECT_EQ(told[0].done_bytes, 384u * 32 * 4) << "the embedding";
+  EXPECT_EQ(told.back().done_bytes, summary.size_bytes);
 }
 
 TEST_F(MergeRefusal, InitializationsThatLeaveTheBaseAsItIsAreMerged) {

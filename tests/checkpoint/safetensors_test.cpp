@@ -120,7 +120,8 @@ TEST(SafetensorsHeader, DuplicateTensor) {
 }
 
 TEST(SafetensorsHeader, SizeThatContradictsTheShape) {
-  EXPECT_EQ(error_of(safetensors("{" + entry("a", "F32", "[3]", "[0,8]") + "}", 8)),
+  const std::string before = entry("_", "F32", "[1]", "[0,4]") + ",";
+  EXPECT_EQ(error_of(safetensors("{" + before + entry("a", "F32", "[3]", "[4,12]") + "}", 12)),
             "w.safetensors: a: has 8 bytes; expected 12 bytes for its shape and dtype");
 }
 

@@ -377,6 +377,17 @@ TEST_F(SavedFolders, HoldFilesThatTheReaderOfSafetensorsTakes) {
   }
 }
 
+// What is written and summed is read in parts of 256 KiB.
+TEST_F(SavedFolders, HoldWhatIsLargerThanAPart) {
+  constexpr size_t kBytes = (700 << 10) + 3;
+  std::string bytes(kBytes, '\0');
+  for (size_t i = 0; i < kBytes; ++i) bytes[i] = static_cast<char>(i * i / 251);
+  SafetensorsWriter writer(root_ / "x.safetensors", {{"t", StoredDtype::kU8, {kBytes}}});
+  writer.append(bytes.data(), bytes.size());
+  EXPECT_EQ(writer.finish().xxh3_128, digest_file(root_ / "x.safetensors"));
+  EXPECT_TRUE(read_file(root_ / "x.safetensors").ends_with(bytes));
+}
+
 TEST_F(SavedFolders, SpreadModelsOverFilesAsHuggingFaceNamesThem) {
   ModelFilesWriter writer(root_, kTensors, /*most_bytes=*/34);  // a: 24, b: 10, c: 7
   for (const TensorHeader& tensor : kTensors) {
@@ -446,6 +457,8 @@ TEST_F(SavedFolders, SayWhichPiecesAreMissingOrWrong) {
     return problem_of([&] { state_of(root_, {row}); });
   };
   EXPECT_THAT(problem_with(piece(0, 11, "c")), HasSubstr("are not in shape [2, 5]"));
+  EXPECT_THAT(problem_with(piece(-1, 3, "c")), HasSubstr("are not in shape [2, 5]"));
+  EXPECT_THAT(problem_with(piece(3, 2, "c")), HasSubstr("are not in shape [2, 5]"));
   EXPECT_THAT(problem_with(piece(0, 8, "c")), HasSubstr("'c' of x.safetensors is too short for 8"));
   EXPECT_THAT(problem_with(piece(0, 4, "d")), HasSubstr("no tensor 'd' in x.safetensors"));
   PieceRow outside = piece(0, 4, "a");

@@ -24,19 +24,10 @@ std::string text_of(const Json& json) {
   return json_text(json, 1) + "\n";
 }
 
-bool begins(const std::string& name, std::string_view with) {
-  return std::string_view(name).substr(0, with.size()) == with;
-}
-
-bool ends(const std::string& name, std::string_view with) {
-  return name.size() >= with.size() &&
-         std::string_view(name).substr(name.size() - with.size()) == with;
-}
-
 // What a reader of weights or states goes by: a file of this kind must not be added unseen.
 bool is_of_weights(const std::string& name) {
-  return ends(name, ".safetensors") || ends(name, ".safetensors.index.json") ||
-         ends(name, "_pieces.json");
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+         name.ends_with("_pieces.json");
 }
 
 Manifest manifest_from_json(const Json& json, const std::string& origin) {
@@ -189,8 +180,8 @@ bool is_saved_file_name(const std::string& name) {
                                         "preprocessor_config.json",
                                         "processor_config.json"};
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
-  return is_of_weights(name) &&
-         (begins(name, "model") || begins(name, "adapter_model") || begins(name, "optimizer"));
+  return is_of_weights(name) && (name.starts_with("model") || name.starts_with("adapter_model") ||
+                                 name.starts_with("optimizer"));
 }
 
 }  // namespace sftbench
