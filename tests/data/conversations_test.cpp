@@ -106,6 +106,56 @@ TEST(Conversations, KeysWithinMessagesAreNamedWhereTheirTextsStandNowhere) {
                            Pair("key strict of messages", 1)));
 }
 
+TEST(Conversations, AnEntrysFormFollowsItsColumns) {
+  const auto form = [](const char* entry) {
+    FoundForm found;
+    Diagnostic problem;
+    if (!find_entry_form(Json::parse(entry), found, problem)) return "no: " + problem.key;
+    return found.property + " " + found.value;
+  };
+  const std::string none = " ", template_is = "data_formatter_template ";
+  EXPECT_EQ(form(R"({"prompt": "a", "completion": "b"})"), template_is + "prompt_completion");
+  EXPECT_EQ(form(R"({"prompt": "a"})"), none);
+  EXPECT_EQ(form(R"({"completion": "a", "prompt": null})"), none);
+  EXPECT_EQ(form(R"({"instruction": "a", "output": "b"})"), template_is + "alpaca");
+  EXPECT_EQ(form(R"({"instruction": "a"})"), none);
+  EXPECT_EQ(form(R"({"output": "b"})"), none);
+  EXPECT_EQ(form(R"({"messages": "[]", "output": "b"})"), none);
+  EXPECT_EQ(form(R"({"input_ids": [1], "messages": []})"), "pretokenized true");
+  EXPECT_EQ(form(R"({"chosen": "a", "rejected": "b"})"), "no: chosen");
+  EXPECT_EQ(form(R"({"chosen": "a"})"), none);
+  EXPECT_EQ(form(R"({"completions": ["a"], "labels": [true]})"), "no: completions");
+  EXPECT_EQ(form(R"({"completions": ["a"]})"), none);
+  EXPECT_EQ(form(R"({"prompt": "a", "completion": "b", "label": true})"), "no: label");
+  EXPECT_EQ(form(R"({"prompt": "a", "completion": "b", "label": 1})"),
+            template_is + "prompt_completion");
+  EXPECT_EQ(form(R"({"instruction": "a", "output": "b", "history": [["c", "d"]]})"), "no: history");
+  EXPECT_EQ(form(R"({"instruction": "a", "output": "b", "history": []})"), template_is + "alpaca");
+}
+
+// OpenAI's part of a message that declines, and a column that says what comes first.
+TEST(Conversations, RefusalsAndSystemTextsAreRead) {
+  const auto ids = [](const std::string& line) {
+    const Encoded made = encoded(
+        line, "messages", "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}");
+    EXPECT_EQ(made.problem, "") << line;
+    return made.entry.input_ids;
+  };
+  const std::string user = R"({"messages": [{"role": "user", "content": "a"}, )",
+                    no = R"({"role": "assistant", "content": "no"}]})";
+  EXPECT_EQ(
+      ids(user + R"({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}]})"),
+      ids(user + no));
+  const std::string with_system =
+      R"({"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, )" +
+      no;
+  EXPECT_EQ(ids(R"({"system": "s", )" + user.substr(1) + no), ids(with_system));
+  for (const char* other : {"3", "\"\"", "null"})
+    EXPECT_EQ(ids(std::string("{\"system\": ") + other + ", " + user.substr(1) + no),
+              ids(user + no))
+        << other;
+}
+
 // A template that knows no parts prints a list of them as Python does.
 TEST(Conversations, PartsAreOneTextWhereATemplateReadsTexts) {
   const std::string parts = R"({"messages": [{"role": "user", "content": "a"}, )"

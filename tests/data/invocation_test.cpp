@@ -116,6 +116,8 @@ TEST(TextDatasets, CountTheEntriesThatHaveAnInvocation) {
   EXPECT_EQ(texts(stone, 5)->invocations().with, 1) << "of the last entry it is cut off";
   EXPECT_EQ(texts({}, 48)->invocations().with + texts({}, 48)->invocations().without, 0);
   const MixedTexts mixture({texts(stone, 48), texts(stone, 48)});
+  EXPECT_EQ(mixture.size(), 6);
+  EXPECT_EQ(mixture.length(4), texts(stone, 48)->length(1)) << "the second entry of the second set";
   EXPECT_EQ(mixture.invocations().with, 4);
   EXPECT_EQ(mixture.invocations().without, 2);
 }

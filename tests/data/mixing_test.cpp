@@ -29,6 +29,13 @@ TEST(MixingTest, NoShareLeavesEntriesAsTheyStand) {
   EXPECT_TRUE(split_entries(3, 0, 1).evaluation.empty());
 }
 
+TEST(MixingTest, FromOneOnAShareIsANumberOfEntries) {
+  EXPECT_EQ(split_entries(10, 1, 7).evaluation.size(), 1u);
+  EXPECT_EQ(split_entries(10, 1, 7).training.size(), 9u);
+  EXPECT_EQ(split_entries(10, 0.99, 7).evaluation.size(), 10u) << "rounded up";
+  EXPECT_EQ(split_entries(10, 12, 7).evaluation.size(), 10u);
+}
+
 TEST(MixingTest, InterleavesAsTheDatasetsPackage) {
   const Json all = golden();
   for (const Json& given : all["mixtures"]) {

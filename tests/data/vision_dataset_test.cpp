@@ -418,6 +418,32 @@ TEST_F(ProcessorFiles, SayTheSidesOfSquares) {
                                           HasSubstr("resample: found 3; expected 1")));
 }
 
+TEST_F(ProcessorFiles, TakeASideOrASquareOfTheTower) {
+  Json processor = read_json_file((kGraniteVision / "preprocessor_config.json").string());
+  const int64_t side = granite_vision().image_size;
+  for (const Json& size :
+       std::vector<Json>{side, {{"height", side}, {"width", side}}, {{"shortest_edge", side}}}) {
+    processor["size"] = size;
+    write("preprocessor_config.json", processor);
+    EXPECT_EQ(error_for(granite_vision()), "no error") << size;
+  }
+  for (const Json& size :
+       std::vector<Json>{side + 1, {{"height", side}, {"width", side + 1}}, "384"}) {
+    processor["size"] = size;
+    write("preprocessor_config.json", processor);
+    EXPECT_THAT(error_for(granite_vision()), HasSubstr("size: found ")) << size;
+  }
+}
+
+TEST_F(ProcessorFiles, HaveTheSidesOfTheClassWhereTheyNameNone) {
+  write("preprocessor_config.json", {{"max_image_size", {{"longest_edge", 378}}},
+                                     {"image_mean", {0.5, 0.5, 0.5}},
+                                     {"image_std", {0.5, 0.5, 0.5}}});
+  VisionConfig vision = squares();
+  read_image_scaling(folder_, vision);
+  EXPECT_EQ(vision.longest_side, 1456) << "Idefics3ImageProcessor: 4 * 364";
+}
+
 TEST_F(ProcessorFiles, MakeNoMoreThanSixteenTilesOfASide) {
   write("preprocessor_config.json", {{"max_image_size", {{"longest_edge", 42}}},
                                      {"size", {{"longest_edge", 673}}},

@@ -24,7 +24,8 @@ std::string refusal(const std::string& mixture) {
 
 // Two sets, each with what is given behind its path.
 std::string two_sets(const std::string& first, const std::string& second) {
-  return R"({"datasets": [{"training_data_path": "a")" + first + R"(}, {"training_data_path": "b")" + second + "}]}";
+  return R"({"datasets": [{"training_data_path": "a")" + first +
+         R"(}, {"training_data_path": "b")" + second + "}]}";
 }
 
 TEST(MixtureTest, TakesSharesThatAreWholeOrAbsent) {
@@ -33,8 +34,10 @@ TEST(MixtureTest, TakesSharesThatAreWholeOrAbsent) {
            {R"(, "sampling": 0.25)", R"(, "sampling": 0.75)"},
            {R"(, "sampling": 1)", R"(, "train_split": 0)"},
            {R"(, "sampling": 0, "eval_split": 0.5)", R"(, "train_split": 0.5, "eval_split": 0.5)"},
-           {R"(, "pretokenized": true)", R"(, "input_column_name": "q", "output_column_name": "a")"},
-           {R"(, "pretokenized": false, "conversation_column": "m")", R"(, "dataset_text_field": "t")"}})
+           {R"(, "pretokenized": true)",
+            R"(, "input_column_name": "q", "output_column_name": "a")"},
+           {R"(, "pretokenized": false, "conversation_column": "m")",
+            R"(, "dataset_text_field": "t")"}})
     EXPECT_EQ(refusal(two_sets(first, second)), "none") << first << second;
 }
 
@@ -52,17 +55,25 @@ TEST(MixtureTest, RefusesWhatIsNoMixtureByItsPlace) {
            {two_sets(R"(, "eval_split": 1)", ""), "datasets[0].eval_split: found 1.0"},
            {two_sets(R"(, "eval_split": -0.5)", ""), "datasets[0].eval_split: found -0.5"},
            {two_sets(R"(, "train_split": -0.5)", ""), "datasets[0].train_split: found -0.5"},
-           {two_sets(R"(, "train_split": 0.75, "eval_split": 0.5)", ""), "datasets[0].train_split: found 0.75"},
+           {two_sets(R"(, "train_split": 0.75, "eval_split": 0.5)", ""),
+            "datasets[0].train_split: found 0.75"},
            {two_sets(R"(, "sampling": 1)", ""), "sampling: 1 of 2 sets have a share"},
-           {two_sets(R"(, "sampling": 0.5)", R"(, "sampling": 0.25)"), "the shares add up to 0.75; expected 1"},
+           {two_sets(R"(, "sampling": 0.5)", R"(, "sampling": 0.25)"),
+            "the shares add up to 0.75; expected 1"},
            {two_sets(R"(, "sampling": 1.5)", R"(, "sampling": -0.5)"), "sampling: found 1.5"},
            {two_sets(R"(, "sampling": -0.5)", R"(, "sampling": 1)"), "sampling: found -0.5"},
-           {two_sets(R"(, "pretokenized": true, "conversation_column": "m")", ""), "datasets[0]: pretokenized and conversation_column each say"},
-           {two_sets("", R"(, "conversation_column": "m", "data_formatter_template": "t")"), "datasets[1]: conversation_column and data_formatter_template"},
-           {two_sets("", R"(, "data_formatter_template": "t", "output_column_name": "a")"), "each say what an entry is"},
-           {two_sets(R"(, "input_column_name": "q")", ""), "input_column_name is given alone; with output_column_name it works"},
-           {two_sets(R"(, "output_column_name": "q")", ""), "output_column_name is given alone; with input_column_name it works"},
-           {two_sets(R"(, "input_column_name": "q", "output_column_name": "q")", ""), "are both q"}})
+           {two_sets(R"(, "pretokenized": true, "conversation_column": "m")", ""),
+            "datasets[0]: pretokenized and conversation_column each say"},
+           {two_sets("", R"(, "conversation_column": "m", "data_formatter_template": "t")"),
+            "datasets[1]: conversation_column and data_formatter_template"},
+           {two_sets("", R"(, "data_formatter_template": "t", "output_column_name": "a")"),
+            "each say what an entry is"},
+           {two_sets(R"(, "input_column_name": "q")", ""),
+            "input_column_name is given alone; with output_column_name it works"},
+           {two_sets(R"(, "output_column_name": "q")", ""),
+            "output_column_name is given alone; with input_column_name it works"},
+           {two_sets(R"(, "input_column_name": "q", "output_column_name": "q")", ""),
+            "are both q"}})
     EXPECT_THAT(refusal(mixture), HasSubstr(found)) << mixture;
 }
 
@@ -78,7 +89,8 @@ TrainingJob mixed(const std::string& mixture) {
 }
 
 TEST(DataSetsTest, ASetHasTheFormOfAllOrItsOwn) {
-  TrainingJob job = mixed(R"({"sets": [{"path": "a", "share": 0.25, "held_out": 0.5, "trained": 0.25},
+  TrainingJob job =
+      mixed(R"({"sets": [{"path": "a", "share": 0.25, "held_out": 0.5, "trained": 0.25},
                                        {"path": "b", "text_field": "t"}], "stopping_strategy": "first_exhausted"})");
   job.data.conversation_field = "messages";
   job.evaluation.strategy = IntervalStrategy::kSteps;
@@ -94,7 +106,8 @@ TEST(DataSetsTest, ASetHasTheFormOfAllOrItsOwn) {
   EXPECT_EQ(sets[0].source.conversation_field, "");
   EXPECT_EQ(sets[0].source.mixture, Json::object());
   EXPECT_FALSE(sets[1].source.pretokenized);
-  EXPECT_EQ(sets[1].source.entry_template + sets[1].source.input_field + sets[1].source.output_field, "");
+  EXPECT_EQ(
+      sets[1].source.entry_template + sets[1].source.input_field + sets[1].source.output_field, "");
   EXPECT_EQ(sets[1].source.text_field, "t");
   EXPECT_EQ(sets[1].trained, -1) << "all that is not held out";
   EXPECT_EQ(stopping_strategy(job.data), "first_exhausted");
@@ -125,7 +138,8 @@ TEST(DataSetsTest, NamesWhatIsWrongInAJobFile) {
            {R"({"sets": [{"path": "a"}, 3]})", "data.mixture.sets[1]: found 3"},
            {R"({"sets": [{"share": 1}]})", "data.mixture.sets[0]: found {\"share\":1}"},
            {R"({"sets": [{"path": "a", "paths": 1}]})", "data.mixture.sets[0].paths: unknown key"},
-           {R"({"sets": [{"path": "a", "share": "1"}]})", "data.mixture.sets[0].share: found \"1\""}}) {
+           {R"({"sets": [{"path": "a", "share": "1"}]})",
+            "data.mixture.sets[0].share: found \"1\""}}) {
     try {
       data_sets(mixed(mixture));
       ADD_FAILURE() << mixture;

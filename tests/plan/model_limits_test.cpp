@@ -19,15 +19,17 @@ using ::testing::IsEmpty;
 TrainingJob job_with(const Json& fields = Json::object()) {
   TrainingJob job;
   job.model.name = "m";
-  job.model.hf_config = {{"model_type", "mistral"},    {"vocab_size", 100},      {"hidden_size", 64},
-                         {"intermediate_size", 128},   {"num_hidden_layers", 2}, {"num_attention_heads", 4},
-                         {"num_key_value_heads", 2},   {"sliding_window", nullptr}};
+  job.model.hf_config = {{"model_type", "mistral"},  {"vocab_size", 100},
+                         {"hidden_size", 64},        {"intermediate_size", 128},
+                         {"num_hidden_layers", 2},   {"num_attention_heads", 4},
+                         {"num_key_value_heads", 2}, {"sliding_window", nullptr}};
   job.model.hf_config.update(fields);
   return job;
 }
 
 Json nf4(const Json& more = Json::object()) {
-  Json config = {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
+  Json config = {
+      {"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
   config.update(more);
   return {{"model_type", "llama"}, {"quantization_config", config}};
 }
@@ -39,24 +41,30 @@ TEST(BasePrecisionTest, EachFormOfWeightsHasItsMethod) {
   EXPECT_EQ(refusal(Json::object(), TuningMethod::kFull), "");
   EXPECT_EQ(refusal(Json::object(), TuningMethod::kLora), "");
   EXPECT_EQ(refusal(Json::object(), TuningMethod::kQlora), "") << "it quantizes them itself";
-  EXPECT_THAT(refusal(Json::object(), TuningMethod::kGptqLora), HasSubstr("the weights of m are not quantized: "));
+  EXPECT_THAT(refusal(Json::object(), TuningMethod::kGptqLora),
+              HasSubstr("the weights of m are not quantized: "));
   EXPECT_EQ(refusal(nf4(), TuningMethod::kQlora), "");
-  EXPECT_THAT(refusal(nf4(), TuningMethod::kLora), HasSubstr("are quantized (NF4), and tuning lora trains"));
+  EXPECT_THAT(refusal(nf4(), TuningMethod::kLora),
+              HasSubstr("are quantized (NF4), and tuning lora trains"));
   EXPECT_THAT(refusal(nf4(), TuningMethod::kGptqLora), HasSubstr("are quantized (NF4)"));
 }
 
 TEST(BasePrecisionTest, LinearsThatFilesHoldDenseAreNamed) {
   const auto refusal = [](const Json& skipped) {
-    return weights_refusal(job_with(nf4({{"llm_int8_skip_modules", skipped}})).model, TuningMethod::kQlora);
+    return weights_refusal(job_with(nf4({{"llm_int8_skip_modules", skipped}})).model,
+                           TuningMethod::kQlora);
   };
   for (const char* module : {"lm_head", "proj", "model.layers.7", "o_pro", "self_attn.o"})
     EXPECT_EQ(refusal({module}), "") << module;
   EXPECT_EQ(refusal({3}), "");
   EXPECT_EQ(refusal("o_proj"), "");
   for (const char* module : {"o_proj", "self_attn.o_proj", "model.layers.0.self_attn.o_proj"})
-    EXPECT_THAT(refusal({"lm_head", module}), HasSubstr("leave model.layers.0.self_attn.o_proj dense")) << module;
+    EXPECT_THAT(refusal({"lm_head", module}),
+                HasSubstr("leave model.layers.0.self_attn.o_proj dense"))
+        << module;
   EXPECT_THAT(refusal({"mlp"}), HasSubstr("leave model.layers.0.mlp."));
-  EXPECT_THAT(refusal({"model.layers.1"}), HasSubstr("leave model.layers.1.self_attn.q_proj dense"));
+  EXPECT_THAT(refusal({"model.layers.1"}),
+              HasSubstr("leave model.layers.1.self_attn.q_proj dense"));
 }
 
 TEST(BasePrecisionTest, Float16LosesTheRangeOfBfloat16Alone) {
@@ -67,8 +75,10 @@ TEST(BasePrecisionTest, Float16LosesTheRangeOfBfloat16Alone) {
     job.precision.autocast = autocast;
     return narrower_range_warning(job);
   };
-  EXPECT_THAT(warning(ParameterDtype::kFloat16, Autocast::kNo), HasSubstr("torch_dtype float16 over a model"));
-  EXPECT_THAT(warning(ParameterDtype::kFloat32, Autocast::kFp16), HasSubstr("mixed_precision fp16, which computes"));
+  EXPECT_THAT(warning(ParameterDtype::kFloat16, Autocast::kNo),
+              HasSubstr("torch_dtype float16 over a model"));
+  EXPECT_THAT(warning(ParameterDtype::kFloat32, Autocast::kFp16),
+              HasSubstr("mixed_precision fp16, which computes"));
   EXPECT_EQ(warning(ParameterDtype::kFloat32, Autocast::kNo), "");
   EXPECT_EQ(warning(ParameterDtype::kBfloat16, Autocast::kBf16), "");
   const auto of_float16 = [&] { return warning(ParameterDtype::kFloat16, Autocast::kNo); };
@@ -85,15 +95,18 @@ TEST(BasePrecisionTest, Float16LosesTheRangeOfBfloat16Alone) {
 }
 
 TEST(StepGraphTest, EveryDropoutOfAModelIsRefused) {
-  for (double ModelConfig::*share : {&ModelConfig::embedding_dropout, &ModelConfig::residual_dropout}) {
+  for (double ModelConfig::*share :
+       {&ModelConfig::embedding_dropout, &ModelConfig::residual_dropout}) {
     ModelConfig model;
     model.*share = 0.1;
-    EXPECT_THAT(step_graph_refusals({.model = &model}), ElementsAre(HasSubstr("drops other values of this model")));
+    EXPECT_THAT(step_graph_refusals({.model = &model}),
+                ElementsAre(HasSubstr("drops other values of this model")));
   }
   ModelConfig model;
   EXPECT_THAT(step_graph_refusals({.model = &model}), IsEmpty());
   model.attention.dropout = 0.1;
-  EXPECT_THAT(step_graph_refusals({.model = &model}), ElementsAre(HasSubstr("drops other values of this model")));
+  EXPECT_THAT(step_graph_refusals({.model = &model}),
+              ElementsAre(HasSubstr("drops other values of this model")));
 }
 
 TEST(StepGraphTest, EachReasonIsSaid) {
@@ -150,7 +163,8 @@ TEST(ContextCostTest, ARingHandsOnWhatIsNeeded) {
 // attention has 2 heads of 4.
 TEST(ContextCostTest, MambaHandsOnEndsAndStates) {
   TrainingJob job = divided();
-  job.model.hf_config = read_json_file(SFTBENCH_TEST_DATA "/models/granitemoehybrid_plain/config.json");
+  job.model.hf_config =
+      read_json_file(SFTBENCH_TEST_DATA "/models/granitemoehybrid_plain/config.json");
   job.parallel.context_rotation = ContextRotation::kAllGather;
   const ContextCost cost = context_cost(job, 2);
   const double mamba = 3 * 2 * (2 * 48 * 2 + 260 * 4), block = 2 * (2 * 3 * 2 * 8);
@@ -160,7 +174,8 @@ TEST(ContextCostTest, MambaHandsOnEndsAndStates) {
 
 TEST(ContextCostTest, RowsAreDividedIntoEqualParts) {
   EXPECT_EQ(divided_rows_refusal(4, 2), "");
-  EXPECT_THAT(divided_rows_refusal(3, 2), HasSubstr("3 of them cannot be divided evenly into groups of 2"));
+  EXPECT_THAT(divided_rows_refusal(3, 2),
+              HasSubstr("3 of them cannot be divided evenly into groups of 2"));
   EXPECT_EQ(own_length(9, divided()), 6) << "9 positions are padded to 12, two chunks of 3 each";
   EXPECT_EQ(own_length(9, job_with()), 9);
 }
