@@ -13,33 +13,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-bool begins_with(std::string_view text, std::string_view begin) {
-  return text.substr(0, begin.size()) == begin;
-}
-
 // Logs and samples that grew, and results that had only their temporary name (base/file.h: AtomicFile).
 bool unfinished(std::string_view name, const std::string& key) {
-  return (begins_with(name, key + ".") &&
-          (ends_with(name, ".growing.log") || ends_with(name, ".growing.series.json.gz"))) ||
-         (begins_with(name, "." + key + ".") && ends_with(name, ".tmp"));
+  return (name.starts_with(key + ".") &&
+          (name.ends_with(".growing.log") || name.ends_with(".growing.series.json.gz"))) ||
+         (name.starts_with("." + key + ".") && name.ends_with(".tmp"));
 }
 
 // Without results, which most are: none of them is a leftover.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   for_each_name(folder, [&names](std::string_view name, uint64_t) {
-    if (!ends_with(name, ".json")) names.emplace_back(name);
+    if (!name.ends_with(".json")) names.emplace_back(name);
   });
   return names;
 }
 
 // "KEY" of "KEY.2.growing.log" and of ".KEY.json.77.tmp".
 std::string key_of(std::string_view name) {
-  if (!name.empty() && name.front() == '.') name.remove_prefix(1);
+  if (name.starts_with('.')) name.remove_prefix(1);
   return std::string(name.substr(0, name.find('.')));
 }
 
@@ -68,7 +60,7 @@ std::set<std::string> keys_of_unfinished(const fs::path& folder) {
 void remove_leftovers(const fs::path& folder) {
   const std::vector<std::string> names = names_in(folder);
   for (const std::string& lock_name : names) {
-    if (!ends_with(lock_name, ".lock")) continue;
+    if (!lock_name.ends_with(".lock")) continue;
     try {
       // Its destructor removes the lock file itself.
       const std::optional<KeyLock> lock = KeyLock::try_acquire(folder / lock_name);

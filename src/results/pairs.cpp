@@ -12,11 +12,8 @@ namespace {
 
 // Steps say how far a value may lie off only if it is a count over their time, or that time.
 bool follows_step_times(std::string_view property) {
-  const auto ends_with = [&](std::string_view end) {
-    return property.size() >= end.size() && property.substr(property.size() - end.size()) == end;
-  };
   return property == "train_runtime" || property.find("_per_second") != std::string_view::npos ||
-         ends_with("mfu");
+         property.ends_with("mfu");
 }
 
 Sampled sampled(const Repeats& repeats, const std::vector<Scalar>& values) {

@@ -465,6 +465,21 @@ TEST_F(FetchTest, ProgressEndsWithEverything) {
   EXPECT_EQ(last.total_bytes, model.size_bytes);
   EXPECT_EQ(last.done_files, 3);
   EXPECT_EQ(last.total_files, 3);
+  // What is there is read again where its date is another one.
+  fs::last_write_time(weights_blob(),
+                      fs::last_write_time(weights_blob()) + std::chrono::seconds(1));
+  settings_.progress = [&](const FetchProgress& progress) {
+    EXPECT_LE(progress.done_bytes, model.size_bytes);
+  };
+  EXPECT_EQ(fetch().transferred_bytes, 0u);
+}
+
+TEST_F(FetchTest, ASizeBesideTheHashIsEnough) {
+  hub_.change_listing = [](Json& json) {
+    for (Json& entry : json["siblings"])
+      if (entry.contains("lfs")) entry.erase("size");
+  };
+  EXPECT_EQ(fetch().problem, "");
 }
 
 }  // namespace SFTBENCH_FILE

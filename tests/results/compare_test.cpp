@@ -277,6 +277,22 @@ TEST_F(CompareTest, SaysWhyThereIsNoVerdict) {
   EXPECT_EQ(comparison.mean_ratio, 1);
 }
 
+TEST_F(CompareTest, TheMeanOfRatiosIsThatOfTheirLogarithms) {
+  for (const auto& [batch_size, rate] : {std::pair{1, 200.0}, {2, 800.0}, {3, 50.0}}) {
+    Measurement m = measured(rate, steady());
+    m.inputs["batch_size"] = batch_size;
+    put(here_, m, std::to_string(batch_size));
+    Measurement other = measured(100, steady());
+    other.inputs["batch_size"] = batch_size;
+    put(there_, other, std::to_string(batch_size));
+  }
+  const Comparison comparison = compare();
+  EXPECT_EQ(comparison.judged, 3U);
+  EXPECT_EQ(comparison.higher, 2U);
+  EXPECT_EQ(comparison.lower, 1U);
+  EXPECT_NEAR(comparison.mean_ratio, 2, 1e-9);  // of 2, 8 and 1/2
+}
+
 TEST_F(CompareTest, StepsSayNothingAboutMemory) {
   put(here_, measured(100, steady()), "k");
   put(there_, measured(100, steady()), "k");

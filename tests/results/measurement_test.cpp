@@ -100,6 +100,13 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   EXPECT_THAT(text, testing::ContainsRegex("gpu_power_watts_avg +0  W\n"));
 }
 
+TEST(MeasurementTest, ALossThatIsTheLeastIsSaidOnce) {
+  Measurement m = sample_valid();
+  m.extra["evaluation"] = {
+      {"loss", 2.5}, {"perplexity", 12.25}, {"entries", 16}, {"best_loss", 2.5}, {"best_step", 4}};
+  EXPECT_THAT(render(m, OutputFormat::kTable), testing::Not(HasSubstr("the least loss")));
+}
+
 TEST(MeasurementTest, SaysWhatTokensCostWhereThereIsAPrice) {
   Measurement m = sample_valid();
   m.measured["dataset_tokens_per_second"] = 1000.0;  // 3.6 million an hour

@@ -163,6 +163,18 @@ TEST_F(VaryTest, WithoutAPairTheClosestConfigurationsSayWhy) {
             "batch_size (1, 2)");
 }
 
+TEST_F(VaryTest, ConfigurationsOfTwoExperimentsAreNoPair) {
+  measure(1, "adamw_torch", 100);
+  Measurement m = sample_valid();
+  m.experiment = "finetune_lora_benchmark-v1.0.0";
+  m.inputs["batch_size"] = 1;
+  m.inputs["optim"] = "sgd";
+  put(folder_, m, "k");
+  EXPECT_EQ(
+      vary_by("optim").why_empty,
+      "no two configurations differ in optim alone; the closest ones also differ in experiment");
+}
+
 TEST_F(VaryTest, UnknownInputsAndValuesAreNamed) {
   measure(1, "adamw_torch", 100);
   measure(2, "adamw_torch", 100);

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 12> kFileEndings = {
 
 bool ends_as_file(std::string_view text) {
   return std::any_of(kFileEndings.begin(), kFileEndings.end(), [&](std::string_view ending) {
-    return text.size() > ending.size() && text.substr(text.size() - ending.size()) == ending;
+    return text.size() > ending.size() && text.ends_with(ending);
   });
 }
 

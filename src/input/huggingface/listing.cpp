@@ -26,15 +26,6 @@ constexpr std::array<std::string_view, 5> kDescriptionEndings = {".json", ".txt"
   throw HttpError(message, false);
 }
 
-bool ends_with(std::string_view text, std::string_view ending) {
-  return text.size() >= ending.size() &&
-         text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
-bool starts_with(std::string_view text, std::string_view beginning) {
-  return text.compare(0, beginning.size(), beginning) == 0;
-}
-
 // Everything but letters, digits and -._~ as %XX.
 std::string percent_encoded(std::string_view text, bool keep_slashes) {
   constexpr char kDigits[] = "0123456789ABCDEF";
@@ -126,11 +117,11 @@ void check_files(const std::vector<HubFile>& files, const std::string& hub_id) {
 
 bool is_description(std::string_view name) {
   return std::any_of(kDescriptionEndings.begin(), kDescriptionEndings.end(),
-                     [&](std::string_view ending) { return ends_with(name, ending); });
+                     [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 bool is_index(std::string_view name) {
-  return ends_with(name, ".index.json");
+  return name.ends_with(".index.json");
 }
 
 // The shards that the index names, each once.
@@ -186,13 +177,13 @@ void add_weights(const HubListing& listing, const std::string& index, const std:
   }
   // Quantized checkpoints have names of their own; "consolidated" is the same weights once more.
   if (add_files(listing, selection, [](const std::string& name) {
-        return ends_with(name, ".safetensors") && !starts_with(name, "consolidated");
+        return name.ends_with(".safetensors") && !name.starts_with("consolidated");
       })) {
     return;
   }
   if (!add_files(listing, selection, [](const std::string& name) {
-        return starts_with(name, "pytorch_model") &&
-               (ends_with(name, ".bin") || ends_with(name, ".bin.index.json"));
+        return name.starts_with("pytorch_model") &&
+               (name.ends_with(".bin") || name.ends_with(".bin.index.json"));
       })) {
     fail(hub_id + " has no weights: no *.safetensors and no pytorch_model*.bin");
   }
