@@ -1,0 +1,108 @@
+// What makes a configuration fit: which switches there are, by hand, and what holds of any of them.
+#include "sftbench/advise/memory_switches.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sftbench/space/space.h"
+
+namespace sftbench {
+namespace SFTBENCH_FILE {
+
+using testing::Contains;
+using testing::Not;
+
+const std::string kFull = "finetune_full_benchmark-v1.0.0";
+
+class MemorySwitchesTest : public testing::Test {
+ protected:
+  // Granite of 2 B on GPUs of 80 GB, without checkpointing of activations.
+  std::vector<MemorySwitch> switches(int64_t gpus, int64_t batch, int64_t accumulation) {
+    SpaceOptions options;
+    options.experiment = kFull;
+    options.assignments = {"model_name=granite-3.1-2b",
+                           "gpu_model=NVIDIA-A100-SXM4-80GB",
+                           "model_max_length=4096",
+                           "gradient_checkpointing=false",
+                           "number_gpus=" + std::to_string(gpus),
+                           "batch_size=" + std::to_string(gpus * batch),
+                           "gradient_accumulation_steps=" + std::to_string(accumulation)};
+    const Space space = space_from_assignments(Catalog::shipped(), options);
+    request_ = make_request(space.entity(0), space.experiments.front());
+    now_ = oracle_.predict(request_);
+    return memory_switches(request_, now_, oracle_);
+  }
+  static std::vector<Json> changes(const std::vector<MemorySwitch>& switches) {
+    std::vector<Json> all;
+    for (const MemorySwitch& one : switches) all.push_back(one.changes);
+    return all;
+  }
+
+  MachineOverrides overrides_;
+  Oracle oracle_{{}, {}, overrides_, Catalog::shipped()};
+  MeasurementRequest request_;
+  Prediction now_;
+};
+
+Json sharded(int64_t gpus, const Json& more = Json::object()) {
+  Json changes = {{"number_gpus", gpus}, {"distributed_backend", "FSDP"}, {"fsdp_sharding_strategy", "FULL_SHARD"}};
+  changes.update(more);
+  return changes;
+}
+
+TEST_F(MemorySwitchesTest, AStepKeepsItsEntries) {
+  const auto one = changes(switches(1, 16, 4));
+  EXPECT_THAT(one, Contains(Json({{"gradient_checkpointing", true}})));
+  EXPECT_THAT(one, Contains(Json({{"batch_size", 1}, {"gradient_accumulation_steps", 64}})));
+  EXPECT_THAT(one, Contains(sharded(2)));
+  EXPECT_THAT(one, Contains(Json({{"experiment", "finetune_lora_benchmark-v1.0.0"}})));
+  for (const Json& change : one) EXPECT_FALSE(change.contains("context_parallel")) << "one GPU";
+  // An odd batch cannot be halved, but accumulation can.
+  EXPECT_THAT(changes(switches(1, 3, 4)), Contains(sharded(2, {{"batch_size", 6}, {"gradient_accumulation_steps", 2}})));
+  for (const Json& change : changes(switches(1, 3, 3))) EXPECT_FALSE(change.contains("number_gpus"));
+  const auto two = changes(switches(2, 16, 4));
+  EXPECT_THAT(two, Contains(Json({{"batch_size", 2}, {"gradient_accumulation_steps", 64}})));
+  EXPECT_THAT(two, Contains(Json({{"context_parallel", 2}, {"batch_size", 16}, {"gradient_accumulation_steps", 8}})));
+  EXPECT_THAT(two, Contains(sharded(4)));
+  for (const Json& change : changes(switches(8, 16, 4))) EXPECT_FALSE(change.contains("number_gpus")) << "of a node";
+  EXPECT_THAT(changes(switches(1, 1, 4)), Not(Contains(Json({{"batch_size", 1}, {"gradient_accumulation_steps", 4}}))));
+}
+
+TEST_F(MemorySwitchesTest, EachSavesAndThoseThatTrainAlikeStandFirst) {
+  const std::vector<MemorySwitch> all = switches(1, 16, 4);
+  bool otherwise = false;
+  for (const MemorySwitch& one : all) {
+    EXPECT_DOUBLE_EQ(one.saved_bytes, now_.needed_bytes - one.prediction.needed_bytes);
+    EXPECT_GE(one.saved_bytes, 0.01 * now_.needed_bytes);
+    const bool other = one.changes.contains("experiment") || one.changes.contains("optim") ||
+                       one.changes.contains("torch_dtype") || one.changes.contains("model_max_length");
+    EXPECT_EQ(one.trains_alike, !other) << one.words();
+    EXPECT_FALSE(otherwise && one.trains_alike) << one.words();
+    otherwise = otherwise || !one.trains_alike;
+  }
+  EXPECT_TRUE(otherwise);
+}
+
+TEST_F(MemorySwitchesTest, EnoughOfThemFit) {
+  const std::vector<MemorySwitch> all = switches(1, 16, 4);
+  EXPECT_EQ(now_.fit, Fit::kDies);
+  const auto enough = enough_switches(request_, now_, all, oracle_);
+  ASSERT_TRUE(enough);
+  EXPECT_EQ(enough->prediction.fit, Fit::kFits);
+  for (const MemorySwitch& one : all) {
+    if (one.trains_alike && one.prediction.fit == Fit::kFits && !one.changes.contains("number_gpus")) {
+      EXPECT_EQ(enough->changes, one.changes) << "the first that is enough alone";
+      break;
+    }
+  }
+  EXPECT_FALSE(enough_switches(request_, now_, {}, oracle_));
+}
+
+TEST_F(MemorySwitchesTest, WordsAreOptionsOfTheProgram) {
+  MemorySwitch one;
+  one.changes = {{"batch_size", 2}, {"experiment", "e"}};
+  EXPECT_EQ(one.words(), "--set batch_size=2 --experiment e");
+}
+
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench
