@@ -24,28 +24,57 @@ bool is_description(const std::string& name) {
   return kDescriptions.count(name) > 0;
 }
 
+std::string ending_of(const fs::path& file) {
+  std::string ending = file.extension().string();
+  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return ending;
+}
+
+// The package datasets would read what is in it.
+bool is_unread_data(const fs::path& file) {
+  static const std::set<std::string> kUnread = {".xz", ".bz2", ".lz4",     ".zip",  ".7z", ".rar",
+                                                ".gz", ".zst", ".feather", ".parq", ".orc"};
+  return kUnread.contains(ending_of(file));
+}
+
 // "json", "csv", "parquet" or "arrow"; empty: no data.
 std::string kind_of(const fs::path& file) {
   static const std::map<std::string, std::string> kKinds = {
       {".json", "json"}, {".jsonl", "json"},  {".ndjson", "json"},    {".csv", "csv"},
       {".tsv", "csv"},   {".arrow", "arrow"}, {".parquet", "parquet"}};
   if (is_description(file.filename().string())) return {};
-  const std::string ending = file.extension().string();
+  const std::string ending = ending_of(file);
   const bool packed = ending == ".gz" || ending == ".zst";
-  const auto kind = kKinds.find(packed ? file.stem().extension().string() : ending);
+  const auto kind = kKinds.find(packed ? ending_of(file.stem()) : ending);
   if (kind == kKinds.end()) return {};
   return packed && kind->second != "json" && kind->second != "csv" ? std::string() : kind->second;
 }
 
+[[noreturn]] void refuse_folder(const fs::path& folder, std::string message, std::string expected) {
+  throw InputError({{folder.string(), 0, {}, std::move(message), std::move(expected), {}}});
+}
+
+// Hidden ones are an editor's, or macOS's.
 std::vector<fs::path> files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
+  std::vector<fs::path> files, unread;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_regular_file(error) && !kind_of(entry.path()).empty()) {
-      files.push_back(entry.path());
+    const fs::path& path = entry.path();
+    if (!entry.is_regular_file(error) || path.filename().string().starts_with('.')) continue;
+    if (!kind_of(path).empty()) {
+      files.push_back(path);
+    } else if (is_unread_data(path)) {
+      unread.push_back(path);
     }
   }
   std::sort(files.begin(), files.end());
+  if (!files.empty() && !unread.empty()) {
+    refuse_folder(
+        folder,
+        "the folder has " + unread.front().filename().string() +
+            ", which is not read, beside data that are",
+        "data in .jsonl, .json, .csv, .tsv, .parquet or .arrow, or the file that is meant");
+  }
   return files;
 }
 
@@ -60,10 +89,6 @@ bool names_training(const fs::path& file) {
     if ((at == 0 || !letter(at - 1)) && !letter(at + kTrain.size())) return true;
   }
   return false;
-}
-
-[[noreturn]] void refuse_folder(const fs::path& folder, std::string message, std::string expected) {
-  throw InputError({{folder.string(), 0, {}, std::move(message), std::move(expected), {}}});
 }
 
 // ".../datasets--ORG--NAME/snapshots/COMMIT", where the libraries of the hub keep a dataset.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/lfs_pointer.h"
 #include "sftbench/base/shared_file.h"
 #include "sftbench/base/terminal_text.h"
 
@@ -124,10 +125,12 @@ std::string read_file(const fs::path& path, size_t most_bytes) {
     const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path, "cannot read");
-    if (got == 0) return content;
+    if (got == 0) break;
     if (content.size() + static_cast<size_t>(got) > most_bytes) fail_as_too_large(path, most_bytes);
     content.append(buffer, static_cast<size_t>(got));
   }
+  if (is_lfs_pointer(content)) throw InputError({finding(path, {}, kIsLfsPointer, kOfLfsPointer)});
+  return content;
 }
 
 void write_file_atomic(const fs::path& path, std::string_view content) {

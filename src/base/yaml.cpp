@@ -6,6 +6,8 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -86,6 +88,29 @@ struct Fatal {
   int line;
   std::string message;
 };
+
+// In JSON, which is read as YAML, a character beyond the first 65,536 is two escapes, as "\\ud83d\\ude00". YAML has one
+// for it: "\\U0001f600".
+std::string with_whole_characters(std::string text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (text[first] != '{' && text[first] != '[')) return text;
+  constexpr size_t kEscape = 6;  // "\\ud83d"
+  const auto unit = [&](size_t at) {
+    unsigned value = 0;
+    const bool there = text.compare(at, 2, "\\u") == 0 && at + kEscape <= text.size();
+    const char* digits = text.data() + at + 2;
+    return there && std::from_chars(digits, digits + 4, value, 16).ptr == digits + 4 ? value : 0U;
+  };
+  for (size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at + 2)) {
+    const unsigned high = unit(at), low = unit(at + kEscape);
+    if ((high & 0xfc00U) != 0xd800U || (low & 0xfc00U) != 0xdc00U) continue;
+    char whole[11];
+    std::snprintf(whole, sizeof whole, "\\U%08x",
+                  0x10000U + ((high & 0x3ffU) << 10) + (low & 0x3ffU));
+    text.replace(at, 2 * kEscape, whole);
+  }
+  return text;
+}
 
 // Builds the tree from the parser's events. The library's own node tree shares what aliases name,
 // so that a few lines can stand for billions of nodes; here each copy is paid from a budget.
@@ -305,7 +330,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& origin) {
   if (text.size() > kMaxBytes) {
     diagnostics.error(0, {}, "larger than " + std::to_string(kMaxBytes >> 20) + " MiB");
   } else {
-    std::istringstream stream{with_line_feeds(text)};
+    std::istringstream stream{with_whole_characters(with_line_feeds(text))};
     try {
       YAML::Parser parser(stream);
       parser.HandleNextDocument(builder);

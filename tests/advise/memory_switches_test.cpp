@@ -45,7 +45,9 @@ class MemorySwitchesTest : public testing::Test {
 };
 
 Json sharded(int64_t gpus, const Json& more = Json::object()) {
-  Json changes = {{"number_gpus", gpus}, {"distributed_backend", "FSDP"}, {"fsdp_sharding_strategy", "FULL_SHARD"}};
+  Json changes = {{"number_gpus", gpus},
+                  {"distributed_backend", "FSDP"},
+                  {"fsdp_sharding_strategy", "FULL_SHARD"}};
   changes.update(more);
   return changes;
 }
@@ -58,14 +60,20 @@ TEST_F(MemorySwitchesTest, AStepKeepsItsEntries) {
   EXPECT_THAT(one, Contains(Json({{"experiment", "finetune_lora_benchmark-v1.0.0"}})));
   for (const Json& change : one) EXPECT_FALSE(change.contains("context_parallel")) << "one GPU";
   // An odd batch cannot be halved, but accumulation can.
-  EXPECT_THAT(changes(switches(1, 3, 4)), Contains(sharded(2, {{"batch_size", 6}, {"gradient_accumulation_steps", 2}})));
-  for (const Json& change : changes(switches(1, 3, 3))) EXPECT_FALSE(change.contains("number_gpus"));
+  EXPECT_THAT(changes(switches(1, 3, 4)),
+              Contains(sharded(2, {{"batch_size", 6}, {"gradient_accumulation_steps", 2}})));
+  for (const Json& change : changes(switches(1, 3, 3)))
+    EXPECT_FALSE(change.contains("number_gpus"));
   const auto two = changes(switches(2, 16, 4));
   EXPECT_THAT(two, Contains(Json({{"batch_size", 2}, {"gradient_accumulation_steps", 64}})));
-  EXPECT_THAT(two, Contains(Json({{"context_parallel", 2}, {"batch_size", 16}, {"gradient_accumulation_steps", 8}})));
+  EXPECT_THAT(
+      two, Contains(Json(
+               {{"context_parallel", 2}, {"batch_size", 16}, {"gradient_accumulation_steps", 8}})));
   EXPECT_THAT(two, Contains(sharded(4)));
-  for (const Json& change : changes(switches(8, 16, 4))) EXPECT_FALSE(change.contains("number_gpus")) << "of a node";
-  EXPECT_THAT(changes(switches(1, 1, 4)), Not(Contains(Json({{"batch_size", 1}, {"gradient_accumulation_steps", 4}}))));
+  for (const Json& change : changes(switches(8, 16, 4)))
+    EXPECT_FALSE(change.contains("number_gpus")) << "of a node";
+  EXPECT_THAT(changes(switches(1, 1, 4)),
+              Not(Contains(Json({{"batch_size", 1}, {"gradient_accumulation_steps", 4}}))));
 }
 
 TEST_F(MemorySwitchesTest, EachSavesAndThoseThatTrainAlikeStandFirst) {
@@ -75,7 +83,8 @@ TEST_F(MemorySwitchesTest, EachSavesAndThoseThatTrainAlikeStandFirst) {
     EXPECT_DOUBLE_EQ(one.saved_bytes, now_.needed_bytes - one.prediction.needed_bytes);
     EXPECT_GE(one.saved_bytes, 0.01 * now_.needed_bytes);
     const bool other = one.changes.contains("experiment") || one.changes.contains("optim") ||
-                       one.changes.contains("torch_dtype") || one.changes.contains("model_max_length");
+                       one.changes.contains("torch_dtype") ||
+                       one.changes.contains("model_max_length");
     EXPECT_EQ(one.trains_alike, !other) << one.words();
     EXPECT_FALSE(otherwise && one.trains_alike) << one.words();
     otherwise = otherwise || !one.trains_alike;
@@ -90,7 +99,8 @@ TEST_F(MemorySwitchesTest, EnoughOfThemFit) {
   ASSERT_TRUE(enough);
   EXPECT_EQ(enough->prediction.fit, Fit::kFits);
   for (const MemorySwitch& one : all) {
-    if (one.trains_alike && one.prediction.fit == Fit::kFits && !one.changes.contains("number_gpus")) {
+    if (one.trains_alike && one.prediction.fit == Fit::kFits &&
+        !one.changes.contains("number_gpus")) {
       EXPECT_EQ(enough->changes, one.changes) << "the first that is enough alone";
       break;
     }

@@ -55,6 +55,17 @@ TEST_F(DataFilesTest, AFolderIsItsDataByName) {
   EXPECT_THAT(names(), ElementsAre("a.json", "b.jsonl"));
 }
 
+TEST_F(DataFilesTest, NoDataAreLeftOutInSilence) {
+  for (const char* name : {"B.JSONL", "c.jsonl", "._c.jsonl", ".d.jsonl.xz", "LICENSE"}) put(name);
+  EXPECT_THAT(names(), ElementsAre("B.JSONL", "c.jsonl"));
+  for (const char* name : {"e.jsonl.xz", "e.parq", "e.gz", "e.zip"}) {
+    put(name);
+    EXPECT_THAT(problem(),
+                HasSubstr(std::string("the folder has ") + name + ", which is not read"));
+    fs::remove(folder_ / name);
+  }
+}
+
 TEST_F(DataFilesTest, OfSplitsTheOneThatIsTrainedOn) {
   for (const char* name : {"test-0.parquet", "train-1.parquet", "train-0.parquet",
                            "training-notes.parquet", "constrain.parquet"}) {

@@ -32,6 +32,17 @@ class FileTest : public ::testing::Test {
   fs::path folder_;
 };
 
+TEST_F(FileTest, APointerOfGitLfsIsNotTheFile) {
+  const fs::path path = folder_ / "config.json";
+  write_file_atomic(path, "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n");
+  try {
+    read_json_file(path);
+    FAIL() << "read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("config.json: the file is a Git LFS pointer"));
+  }
+}
+
 TEST_F(FileTest, AtomicWriteMakesFoldersReplacesAndLeavesNothingElse) {
   const fs::path path = folder_ / "a" / "b.json";
   write_file_atomic(path, "one");

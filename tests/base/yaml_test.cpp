@@ -89,6 +89,13 @@ TEST(YamlTest, LinesEndAsInPyYaml) {
   }
 }
 
+TEST(YamlTest, JsonHasTwoEscapesForOneCharacter) {
+  EXPECT_EQ(to_json(parse_yaml(R"({"a": "x\ud83d\ude00y", "b": "\\ud83d\u00e9"})", "x")),
+            Json::parse(R"({"a": "x\ud83d\ude00y", "b": "\\ud83d\u00e9"})"));
+  EXPECT_EQ(to_json(parse_yaml("a: '\\ud83d\\ude00'", "x")).at("a"), "\\ud83d\\ude00");
+  EXPECT_THAT(error_of(R"({"a": "\ud83d"})"), testing::HasSubstr("x.yaml:1: not YAML: "));
+}
+
 TEST(YamlTest, AliasesCopyAndMergesLend) {
   const YamlNode root = parse_yaml(
       "base: &b {x: 1, y: 2}\nown: {<<: *b, y: 3}\nboth: {<<: [*b, {z: 4}]}\nlist: *b\n", "x");

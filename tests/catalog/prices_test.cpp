@@ -110,6 +110,14 @@ TEST(PricesTest, AGpuThatIsUnknownAndAPriceOfNothingAreErrors) {
               "FILE:3: prices[0].per_hour: no price; expected a number above 0");
   }
   EXPECT_EQ(error("gpu: L40S, gpus: 1, per_hour: 0.01"), "no error");
+  EXPECT_EQ(error("gpu: L40S, per_hour: .inf"),
+            "FILE:3: prices[0].per_hour: no price; expected a number above 0");
+  for (const char* kind : {"Spot", "preemptible", "on-demand"}) {
+    EXPECT_THAT(error(std::string("gpu: L40S, per_hour: 1, kind: ") + kind),
+                ::testing::StartsWith(std::string("FILE:3: prices[0].kind: unknown kind '") + kind +
+                                      "'; expected one of on_demand, reserved, spot, marketplace"));
+  }
+  EXPECT_EQ(error("gpu: L40S, per_hour: 1, kind: spot"), "no error");
 }
 
 TEST(PricesTest, ListsAllThatIsWrongWithAFile) {

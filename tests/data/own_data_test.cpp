@@ -291,6 +291,8 @@ TEST(ConversationTest, ATokenizersOwnTemplateIsFoundWhereTransformersFindsIt) {
   EXPECT_EQ(chat_template_of(folder).text, "one");
   std::ofstream(folder / "chat_template.jinja") << "file";
   EXPECT_EQ(chat_template_of(folder).text, "file");
+  std::ofstream(folder / "chat_template.jinja") << "caf\xe9";
+  EXPECT_THROW(chat_template_of(folder), InputError) << "transformers reads UTF-8, too";
 }
 
 TEST(PretokenizedTest, IdsOutsideTheVocabularyAreNamed) {

@@ -72,9 +72,6 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnowByName) {
   EXPECT_THAT(error_with("/version", "2.0"),
               HasSubstr("version: unknown version '2.0'; expected 1.0"));
   EXPECT_THAT(error_with("/model/dropout", 0.1), HasSubstr("model.dropout: is 0.1; expected null"));
-  EXPECT_THAT(
-      error_with("/truncation", Json::parse(R"({"max_length": 4, "strategy": "OnlySecond"})")),
-      HasSubstr("truncation.strategy: unsupported strategy 'OnlySecond'"));
 }
 
 TEST(Tokenizer, NamesWhatIsMalformed) {

@@ -2,9 +2,10 @@
 //
 // Supported: model BPE (with byte_fallback, ignore_merges, fuse_unk, dropout null); the normalizers,
 // pre-tokenizers and post-processors that Llama, Mistral, GPT-2, Llama 3, Granite, SmolLM2, Bloom tokenizers
-// use; added and special tokens; truncation. Anything else is an InputError naming the component. Not read:
-// the decoder (text is made from ids as the pre-tokenizer and the vocabulary say) and padding (batches pad).
-// Source: huggingface/tokenizers (the behavior of `Tokenizer.encode`).
+// use; added and special tokens. Anything else is an InputError naming the component. Not read: the decoder
+// (text is made from ids as the pre-tokenizer and the vocabulary say), and the truncation and padding of an
+// earlier call, which save_pretrained() leaves behind: transformers sets both anew in each call.
+// Source: huggingface/tokenizers (the behavior of `Tokenizer.encode` after no_truncation()).
 #pragma once
 
 #include <cstdint>

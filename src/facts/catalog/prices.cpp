@@ -1,6 +1,7 @@
 #include "sftbench/catalog/prices.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "sftbench/base/text.h"
@@ -28,12 +29,18 @@ Price read_price(const YamlNode& node, const std::string& path, const GpuCatalog
     price.gpus = 1;
   }
   price.per_hour = fields.number("per_hour").value_or(0) / static_cast<double>(price.gpus);
-  if (price.per_hour <= 0) {
+  if (!(price.per_hour > 0) || !std::isfinite(price.per_hour)) {
     diagnostics.error(node, fields.path("per_hour"), "no price", "a number above 0");
   }
   price.provider = fields.text("provider", Presence::kOptional);
   price.instance = fields.text("instance", Presence::kOptional);
   price.kind = fields.text("kind", Presence::kOptional);
+  // What may be taken away counts behind what is kept, so that a word of another spelling is not taken for either.
+  static const std::vector<std::string> kKinds = {"on_demand", "reserved", "spot", "marketplace"};
+  if (!price.kind.empty() && std::find(kKinds.begin(), kKinds.end(), price.kind) == kKinds.end()) {
+    diagnostics.error(node, fields.path("kind"), "unknown kind '" + price.kind + "'",
+                      "one of " + join(kKinds), nearest_spelling(price.kind, kKinds));
+  }
   price.region = fields.text("region", Presence::kOptional);
   if (const YamlNode* date = fields.any("date", Presence::kOptional)) price.date = date->text;
   price.mark = fields.text("mark", Presence::kOptional);

@@ -8,6 +8,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_builder.h"
+#include "sftbench/base/lfs_pointer.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -96,6 +97,7 @@ uint64_t header_length(std::string_view file, Findings& findings) {
   uint64_t length = 0;
   for (size_t i = kLengthFieldBytes; i-- > 0;)
     length = length << 8 | static_cast<unsigned char>(file[i]);
+  if (is_lfs_pointer(file)) findings.fail(kIsLfsPointer, kOfLfsPointer);
   if (length > kMaxHeaderBytes) {
     findings.fail("absurd header length of " + std::to_string(length) + " bytes",
                   "at most " + std::to_string(kMaxHeaderBytes) + "; is this a safetensors file?");

@@ -38,20 +38,6 @@ std::string template_in(const Json& config) {
   return named.empty() ? std::string() : json_text(named);
 }
 
-// "default" and what save_pretrained() writes beside it.
-std::string templates_in(const fs::path& own) {
-  Json named = Json::array();
-  std::error_code error;
-  for (const auto& file :
-       fs::directory_iterator(own.parent_path() / "additional_chat_templates", error)) {
-    if (file.path().extension() != ".jinja") continue;
-    named.push_back({{"name", file.path().stem().string()}, {"template", read_file(file.path())}});
-  }
-  if (named.empty()) return read_file(own);
-  named.insert(named.begin(), Json({{"name", "default"}, {"template", read_file(own)}}));
-  return json_text(named);
-}
-
 bool is_utf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   for (auto left = static_cast<utf8proc_ssize_t>(text.size()); left > 0;) {
@@ -62,6 +48,26 @@ bool is_utf8(std::string_view text) {
     left -= size;
   }
   return true;
+}
+
+std::string read_text(const fs::path& file) {
+  std::string text = read_file(file);
+  if (is_utf8(text)) return text;
+  throw InputError({finding(file, {}, "is no UTF-8", "a chat template in UTF-8")});
+}
+
+// "default" and what save_pretrained() writes beside it.
+std::string templates_in(const fs::path& own) {
+  Json named = Json::array();
+  std::error_code error;
+  for (const auto& file :
+       fs::directory_iterator(own.parent_path() / "additional_chat_templates", error)) {
+    if (file.path().extension() != ".jinja") continue;
+    named.push_back({{"name", file.path().stem().string()}, {"template", read_text(file.path())}});
+  }
+  if (named.empty()) return read_text(own);
+  named.insert(named.begin(), Json({{"name", "default"}, {"template", read_text(own)}}));
+  return json_text(named);
 }
 
 }  // namespace
@@ -99,11 +105,9 @@ std::string chat_template_of(const fs::path& directory, const std::string& name)
 }
 
 std::string read_chat_template(const fs::path& file) {
-  std::string text = read_file(file.string());
+  std::string text = read_text(file);
   constexpr std::string_view kMark = "\xef\xbb\xbf";  // of byte order, which some editors write
   if (text.starts_with(kMark)) text.erase(0, kMark.size());
-  if (!is_utf8(text))
-    throw InputError({finding(file, {}, "is no UTF-8", "a chat template in UTF-8")});
   if (!trimmed(text).empty()) return text;
   throw InputError({finding(file, {}, "the file is empty", "a chat template in Jinja")});
 }

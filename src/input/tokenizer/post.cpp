@@ -124,41 +124,4 @@ PostProcessor PostProcessor::parse(const Json& post_processor, TokenizerProblems
   return result;
 }
 
-Truncation Truncation::parse(const Json& truncation, TokenizerProblems& problems) {
-  Truncation result;
-  if (truncation.is_null()) return result;
-  if (!truncation.is_object()) {
-    problems.add("truncation", "is " + kind_of(truncation), "an object or null");
-    return result;
-  }
-  const std::string direction = problems.text(truncation, "direction", "Right", "truncation");
-  if (direction != "Right" && direction != "Left") {
-    problems.add("truncation.direction", "unknown direction '" + direction + "'", "Right, Left");
-  }
-  const std::string strategy = problems.text(truncation, "strategy", "LongestFirst", "truncation");
-  if (strategy != "LongestFirst" && strategy != "OnlyFirst") {
-    problems.add("truncation.strategy", "unsupported strategy '" + strategy + "'",
-                 "LongestFirst, OnlyFirst");
-  }
-  const auto length = problems.number(truncation, "max_length", "truncation");
-  if (!length) problems.add("truncation.max_length", "is missing", "a number of tokens");
-  result = {
-      .enabled = true, .max_length_tokens = length.value_or(0), .keep_end = direction == "Left"};
-  return result;
-}
-
-void Truncation::run(std::vector<int32_t>& ids, size_t first, size_t reserved_tokens) const {
-  if (!enabled) return;
-  const auto most = static_cast<size_t>(
-      std::max<int64_t>(0, max_length_tokens - static_cast<int64_t>(reserved_tokens)));
-  const size_t count = ids.size() - first;
-  if (count <= most) return;
-  const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
-  if (keep_end) {
-    ids.erase(begin, ids.end() - static_cast<std::ptrdiff_t>(most));
-  } else {
-    ids.resize(first + most);
-  }
-}
-
 }  // namespace sftbench

@@ -116,7 +116,6 @@ TokenizerParts read_tokenizer_json(std::string_view text, const std::string& ori
   parts.normalizer = NormalizerChain::parse(member(json.rest, "normalizer"), problems);
   parts.pre_tokenizer = PreTokenizerChain::parse(member(json.rest, "pre_tokenizer"), problems);
   parts.post_processor = PostProcessor::parse(member(json.rest, "post_processor"), problems);
-  parts.truncation = Truncation::parse(member(json.rest, "truncation"), problems);
   parts.model = read_model(json, problems);
   if (parts.model) read_added(member(json.rest, "added_tokens"), *parts.model, parts, problems);
   problems.throw_if_any();

@@ -21,7 +21,6 @@ struct TokenizerParts {
   PreTokenizerChain pre_tokenizer;
   std::shared_ptr<const BpeModel> model;
   PostProcessor post_processor;
-  Truncation truncation;
   AddedVocabulary added;
 };
 

@@ -191,11 +191,8 @@ void Tokenizer::Impl::encode(std::string_view text, bool add_special_tokens,
         encode_piece(whole.substr(begin, end - begin), head_bytes);
       },
       [&](int32_t id) { encoder.ids.push(id); });
-  const size_t first = ids.size();
   const std::span<const int32_t> found = encoder.ids.ids();
   ids.insert(ids.end(), found.begin(), found.end());
-  parts->truncation.run(ids, first,
-                        add_special_tokens ? post.before.size() + post.after.size() : 0);
   if (add_special_tokens) ids.insert(ids.end(), post.after.begin(), post.after.end());
 }
 
