@@ -354,7 +354,8 @@ std::vector<std::vector<int64_t>> stored_sizes(const std::filesystem::path& fold
     file.read(reinterpret_cast<char*>(&length), sizeof length);
     std::string header(length, ' ');
     file.read(header.data(), static_cast<std::streamsize>(length));
-    for (const auto& [key, tensor] : Json::parse(header).items()) {
+    const Json json = Json::parse(header);
+    for (const auto& [key, tensor] : json.items()) {
       if (key != "__metadata__") sizes.push_back(tensor.at("shape").get<std::vector<int64_t>>());
     }
   }
@@ -362,12 +363,13 @@ std::vector<std::vector<int64_t>> stored_sizes(const std::filesystem::path& fold
   return sizes;
 }
 
-// tests/reference/models.py saved them with transformers. Of MXFP4 blocks and scales are stored.
+// tests/reference/models.py saved them with transformers, others with a golden run alone. Of MXFP4 blocks and scales are stored.
 TEST(ModelShape, HasTheTensorsThatTransformersSaves) {
   int compared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(SFTBENCH_TEST_DATA "/models")) {
     const Json json = read_json_file(entry.path() / "config.json");
-    if (json.contains("quantization_config")) continue;
+    const auto stored = stored_sizes(entry.path());
+    if (stored.empty() || json.contains("quantization_config")) continue;
     const ModelShape shape = shape_of(parse_model_config(json));
     std::vector<std::vector<int64_t>> sizes;
     const auto add = [&](const std::vector<TensorShape>& tensors) {
@@ -377,10 +379,10 @@ TEST(ModelShape, HasTheTensorsThatTransformersSaves) {
     add(shape.after);
     for (const LayerShape& layer : shape.layers) add(layer.tensors);
     std::sort(sizes.begin(), sizes.end());
-    EXPECT_EQ(sizes, stored_sizes(entry.path())) << entry.path();
+    EXPECT_EQ(sizes, stored) << entry.path();
     ++compared;
   }
-  EXPECT_GE(compared, 70);
+  EXPECT_EQ(compared, 46);
 }
 
 // Hidden size 64, an MLP of 128: attention keeps 2 * 64 of norm and products, 2 * 64 of queries and what they mix, and

@@ -40,7 +40,6 @@ TEST(BasePrecisionTest, EachFormOfWeightsHasItsMethod) {
   };
   EXPECT_EQ(refusal(Json::object(), TuningMethod::kFull), "");
   EXPECT_EQ(refusal(Json::object(), TuningMethod::kLora), "");
-  EXPECT_EQ(refusal(Json::object(), TuningMethod::kQlora), "") << "it quantizes them itself";
   EXPECT_THAT(refusal(Json::object(), TuningMethod::kGptqLora),
               HasSubstr("the weights of m are not quantized: "));
   EXPECT_EQ(refusal(nf4(), TuningMethod::kQlora), "");
