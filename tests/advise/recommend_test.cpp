@@ -396,6 +396,12 @@ TEST(RecommendTest, WhatCannotBeKeptNamesTheNearest) {
   asked.deadline_s.reset();
   asked.budget = 0.01;
   EXPECT_THAT(error_of(asked), HasSubstr("the cheapest: "));
+  asked.deadline_s = 1e9;
+  EXPECT_THAT(error_of(asked),
+              ::testing::StartsWith("--budget: no configuration keeps it; expected the fastest"))
+      << "the deadline is kept by all";
+  asked.deadline_s = 1;
+  EXPECT_THAT(error_of(asked), ::testing::StartsWith("--deadline, --budget: no configuration"));
   asked = question("llama3.1-405b", kFull);
   asked.most_gpus = 1;
   EXPECT_THAT(error_of(asked), HasSubstr("OOM_GPU: no configuration fits"));

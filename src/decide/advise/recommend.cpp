@@ -11,6 +11,7 @@
 #include "advise/option_space.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
+#include "sftbench/base/text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -246,16 +247,23 @@ class Recommender {
     if (fitting.empty()) refuse_for_memory();
     const Option& fastest = *std::min_element(fitting.begin(), fitting.end(), is_faster);
     std::string nearest = "the fastest that fits: " + in_words(fastest, prices_.currency);
+    const bool in_time =
+        !question_.deadline_s || fastest.hours * kSecondsOfAnHour <= *question_.deadline_s;
     std::erase_if(fitting, [](const Option& option) { return !option.cost; });
+    bool in_budget = !question_.budget;
     if (!fitting.empty()) {
-      nearest +=
-          "; the cheapest: " +
-          in_words(*std::min_element(fitting.begin(), fitting.end(), is_cheaper), prices_.currency);
+      const Option& cheapest = *std::min_element(fitting.begin(), fitting.end(), is_cheaper);
+      nearest += "; the cheapest: " + in_words(cheapest, prices_.currency);
+      in_budget = in_budget || *cheapest.cost <= *question_.budget;
     }
-    const std::string key = !question_.deadline_s ? "--budget"
-                            : question_.budget    ? "--deadline, --budget"
-                                                  : "--deadline";
-    throw InputError({{{}, 0, key, "no configuration keeps it" + deadline_words(), nearest, {}}});
+    // Each may be kept by another configuration.
+    const bool by_both = in_time && in_budget;
+    std::vector<std::string> limits;
+    if (!in_time || by_both) limits.emplace_back("--deadline");
+    if (!in_budget || by_both) limits.emplace_back("--budget");
+    const std::string words = in_time && !by_both ? std::string() : deadline_words();
+    const char* what = by_both ? "no configuration keeps both" : "no configuration keeps it";
+    throw InputError({{{}, 0, join(limits, ", "), what + words, nearest, {}}});
   }
 
   [[noreturn]] void refuse_for_memory() const {
