@@ -11,7 +11,6 @@
 #include "advise/option_space.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
-#include "sftbench/base/text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -229,7 +228,6 @@ class Recommender {
     return !reason.empty();
   }
 
-  // The nearest one to what was asked for.
   // A number without a unit is of seconds, which nobody may have meant.
   std::string deadline_words() const {
     if (!question_.deadline_s) return {};
@@ -239,6 +237,7 @@ class Recommender {
     return text.data();
   }
 
+  // With the nearest one to what was asked for.
   [[noreturn]] void refuse() const {
     std::vector<Option> fitting;
     for (const Option& option : options_) {
@@ -256,14 +255,12 @@ class Recommender {
       nearest += "; the cheapest: " + in_words(cheapest, prices_.currency);
       in_budget = in_budget || *cheapest.cost <= *question_.budget;
     }
-    // Each may be kept by another configuration.
-    const bool by_both = in_time && in_budget;
-    std::vector<std::string> limits;
-    if (!in_time || by_both) limits.emplace_back("--deadline");
-    if (!in_budget || by_both) limits.emplace_back("--budget");
-    const std::string words = in_time && !by_both ? std::string() : deadline_words();
-    const char* what = by_both ? "no configuration keeps both" : "no configuration keeps it";
-    throw InputError({{{}, 0, join(limits, ", "), what + words, nearest, {}}});
+    // Where each is kept, it is by another configuration.
+    const std::string key = in_time == in_budget ? "--deadline, --budget"
+                            : in_time            ? "--budget"
+                                                 : "--deadline";
+    const std::string words = key == "--budget" ? std::string() : deadline_words();
+    throw InputError({{{}, 0, key, "no configuration keeps it" + words, nearest, {}}});
   }
 
   [[noreturn]] void refuse_for_memory() const {
