@@ -83,7 +83,7 @@ TEST_P(PeftAdapter, IsWrittenAsPeftWritesIt) {
   std::filesystem::create_directories(folder);
   const TrainedState state = state_of(adapted.run, alone(), adapted.peft_config());
   SavedPieces pieces;
-  save_model(state, "FULL", folder, pieces);
+  save_model(state, "", "FULL", folder, pieces);
   TrainingJob of_some_base = adapted.job;
   of_some_base.model.weights_directory = "some/base";
   save_description(state, of_some_base, {}, folder);
@@ -155,7 +155,7 @@ TEST_P(SavedForPeft, HasPeftsNamesAndShapes) {
   const TrainedState state =
       state_of(run, alone(), choose_tuning(job, tokenizer)->peft_config(*run.model));
   SavedPieces pieces;
-  save_model(state, "FULL", folder, pieces);
+  save_model(state, "", "FULL", folder, pieces);
   save_description(state, job, {}, folder);
   std::map<std::string, std::vector<int64_t>> saved;
   for (const auto& [name, tensor] : read_tensors(folder / "adapter_model.safetensors"))

@@ -301,7 +301,8 @@ TEST(Saving, KnowsHowMuchItWillSave) {
                                      *again.loss_scaler,
                                      *again.mesh,
                                      alone(),
-                                     {}});
+                                     {}},
+                                    job.model.weights_directory);
   const uint64_t model_bytes = fs::file_size(folder / "model/model.safetensors");
   EXPECT_LE(size.model_bytes, model_bytes);
   EXPECT_GT(size.model_bytes + (64 << 10), model_bytes);

@@ -63,7 +63,7 @@ TEST(VisionConfigTest, NamesWhatItCannotRead) {
   EXPECT_THAT(
       error_with("text_config", {{"model_type", "qwen2"}}),
       HasSubstr(
-          "text_config.model_type: found \"qwen2\"; expected one of granite, llama, mistral"));
+          "text_config.model_type: found \"qwen2\"; expected one of llama, granite, mistral"));
   EXPECT_THAT(error_with("text_config", {{"hidden_size", -1}}),
               HasSubstr("text_config.hidden_size"));
   EXPECT_THAT(error_with("vision_config", {{"model_type", "siglip_vision_modell"}}),
@@ -228,6 +228,45 @@ TEST(VisionConfigTest, ReadsEverySpellingOfTensorNames) {
        {"vision_tower.vision_model.post_layernorm.bias", "vision_tower.post_layernorm.bias",
         "model.vision_tower.vision_model.post_layernorm.bias"})
     EXPECT_EQ(canonical(name), "model.vision_tower.post_layernorm.bias");
+}
+
+// google/gemma-3-4b-it says no more of its text model.
+TEST(TextPartTest, TakesTheDefaultsOfItsClass) {
+  const Json text = {{"model_type", "gemma3_text"},
+                     {"hidden_size", 2560},
+                     {"intermediate_size", 10240},
+                     {"num_hidden_layers", 34},
+                     {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+                     {"sliding_window", 1024}};
+  const ModelConfig config = parse_model_config({{"model_type", "gemma3"},
+                                                 {"text_config", text},
+                                                 {"torch_dtype", "bfloat16"},
+                                                 {"vision_config", Json::object()}});
+  EXPECT_EQ(shape_of(config).parameters(), 3'880'263'168);  // of 4.30 billion with the tower
+  EXPECT_EQ(config.dtype, "bfloat16");
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_FALSE(config.vision);
+  EXPECT_TRUE(is_text_part_family("gemma3"));
+  EXPECT_FALSE(is_vision_family("gemma3"));
+}
+
+TEST(TextPartTest, NamesATextModelThatIsNotTrained) {
+  EXPECT_THAT(
+      error_of({{"model_type", "mistral3"}, {"text_config", {{"model_type", "ministral3"}}}}),
+      HasSubstr("text_config.model_type: found \"ministral3\"; expected mistral"));
+  EXPECT_FALSE(is_text_part_family("llava_next"));
+  EXPECT_FALSE(is_text_part_family("mistral"));
+}
+
+TEST(TextPartTest, LeavesOutWhatImagesNeed) {
+  const auto canonical = find_family("gemma3")->canonical_name;
+  EXPECT_EQ(canonical("language_model.model.norm.weight"), "model.language_model.norm.weight");
+  EXPECT_EQ(canonical("model.language_model.norm.weight"), "model.language_model.norm.weight");
+  EXPECT_EQ(canonical("lm_head.weight"), "lm_head.weight");
+  for (const char* name :
+       {"vision_tower.vision_model.post_layernorm.bias", "model.vision_tower.post_layernorm.bias",
+        "multi_modal_projector.mm_soft_emb_norm.weight", "model.multi_modal_projector.norm.weight"})
+    EXPECT_EQ(canonical(name), "");
 }
 
 }  // namespace SFTBENCH_FILE

@@ -63,7 +63,7 @@ TEST(ParameterCountTest, NamesWhatItCannotCount) {
               HasSubstr("config.json: hidden_size: missing; expected a positive integer"));
   EXPECT_THAT(error_of(R"({"model_type": "llava_next", "text_config": {"model_type": "qwen2"}})"),
               HasSubstr("config.json: text_config.model_type: found \"qwen2\"; expected one of "
-                        "granite, llama, mistral"));
+                        "llama, granite, mistral"));
 }
 
 }  // namespace SFTBENCH_FILE

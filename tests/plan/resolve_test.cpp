@@ -231,6 +231,30 @@ TEST_F(ResolveTest, OwnDataHavePicturesWhereAColumnOfThemIsNamed) {
               HasSubstr("chats.jsonl: images are read from one Parquet file"));
 }
 
+TEST_F(ResolveTest, PicturesNeedAModelThatIsTrainedOnThem) {
+  const auto failure_of = [&](const std::string& model) {
+    settings_.model_map["my-3b"]["Vanilla"] =
+        std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/" + model;
+    return failure({"model_name=my-3b", "training_data_path=" + file("chats.parquet", ""),
+                    "dataset_image_field=images", "remove_unused_columns=false"});
+  };
+  options_.weights = "random";
+  const std::string end =
+      "model_name my-3b; a model of family llava_next, idefics3 or smolvlm works";
+  EXPECT_EQ(failure_of("qwen3_plain"),
+            "UNSUPPORTED: dataset_image_field images: there are no places for images in " + end);
+  EXPECT_EQ(failure_of("gemma3_text_part"),
+            "UNSUPPORTED: dataset_image_field images: the text model alone is trained of " + end);
+}
+
+TEST_F(ResolveTest, ATextModelBesideAVisionTowerIsSaidToBeTrainedAlone) {
+  options_.weights = "random";
+  settings_.model_map["my-3b"]["Vanilla"] =
+      std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/gemma3_text_part";
+  EXPECT_THAT(resolved({"model_name=my-3b"}).notes,
+              ::testing::Contains(HasSubstr("my-3b has parts for images, which are not loaded")));
+}
+
 // What rule 7 says of the catalog's models is said of folders, too.
 TEST_F(ResolveTest, ExpertsOfAFolderAreCounted) {
   options_.cpu_ranks = 3;

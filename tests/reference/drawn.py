@@ -3,6 +3,8 @@
 
 usage: python3 tests/reference/drawn.py [--output FOLDER] [CASE...]
 
+A model with a vision tower gets rows without images: the tower has no gradient, and no entry.
+
 Writes one folder per case with config.json as save_pretrained writes it, and golden.json with
   input_ids, attention_mask, labels   [B, S], right-padded, labels masked at the start and on padding
   logits             of each real position: its product with the drawn vector "logits", and its norm
@@ -15,7 +17,7 @@ All but the last are float64 throughout: norms, softmax and loss, too, which tra
 A drawn value is 24 bits of MurmurHash3's finalizer over the place and the name. A matrix has 4 initializer_range times
 such a value, which is from -1/2 to 1/2. A vector has half of it beside what transformers starts it with, 0 or 1.
 
-The files here: transformers 5.17.0, torch 2.11.0.
+The files here: transformers 5.17.0, torch 2.11.0 (text parts: 5.24.0, 2.15.0).
 """
 import json
 import shutil
@@ -26,9 +28,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (Cohere2Config, Cohere2ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, Olmo2Config,
-                          Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig,
+from transformers import (Cohere2Config, Cohere2ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config,
+                          Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM,
+                          GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, Mistral3Config,
+                          Mistral3ForConditionalGeneration, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig,
                           Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig, StableLmForCausalLM,
                           Starcoder2Config, Starcoder2ForCausalLM)
 
@@ -53,12 +56,21 @@ def drawn_like(name, start, initializer_range):
     return (start.double() + values / 2).to(start.dtype)
 
 
+def module_name(name):
+    """Files have another name for a text model that stands beside a vision tower."""
+    return name.replace("language_model.model.", "model.language_model.").replace("language_model.lm_head.", "lm_head.")
+
+
 def save_drawn(folder, cls, config):
     cls(config).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     path = folder / "model.safetensors"
-    drawn = {name: drawn_like(name, start, config.get_text_config().initializer_range) for name, start in load_file(path).items()}
-    save_file(drawn, path, metadata={"format": "pt"})
+    spread = config.get_text_config().initializer_range
+    tensors = load_file(path)
+    for name, start in tensors.items():
+        if not name.startswith(("vision_tower.", "multi_modal_projector.")):
+            tensors[name] = drawn_like(module_name(name), start, spread)
+    save_file(tensors, path, metadata={"format": "pt"})
 
 
 class Exact(torch.overrides.TorchFunctionMode):
@@ -104,12 +116,14 @@ def exact_golden(model, ids, mask, labels, learning_rate, **images):
             if getattr(output, "aux_loss", None) is not None:
                 loss = loss + model.config.router_aux_loss_coef * output.aux_loss
             loss.backward()
+        parameters = {name: parameter for name, parameter in parameters.items() if parameter.grad is not None}
         gradients = [parameter.grad for parameter in parameters.values()]
         assert all(values.dtype == torch.float64 for values in [logits, loss, *gradients])
         if step == 0:
             exact = logits.detach()[mask == 1]
             golden["logits"] = [digest(row, "logits") for row in exact]
-            golden["gradients"] = {name: digest(gradient, name) for name, gradient in saved_gradients(model).items()}
+            golden["gradients"] = {module_name(name): digest(gradient, module_name(name))
+                                   for name, gradient in saved_gradients(model).items()}
         norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item()
         golden["steps"].append([loss.item(), norm])
         with torch.no_grad():
@@ -138,7 +152,7 @@ def make_case(folder, case, seed):
     cls, config, length, options = case
     options = dict(options)
     learning_rate = options.pop("learning_rate", 0.05)
-    batch = make_batch(config.vocab_size, length, seed)
+    batch = make_batch(config.get_text_config().vocab_size, length, seed)
     with tempfile.TemporaryDirectory() as temporary:
         save_drawn(Path(temporary), cls, config)
         shutil.copy(Path(temporary) / "config.json", folder)
@@ -161,6 +175,7 @@ ODD = {**COMMON, "vocab_size": 41, "hidden_size": 18, "intermediate_size": 13, "
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12)
 ODD_EXPERTS = dict(num_hidden_layers=3, num_experts=5, num_experts_per_tok=3, moe_intermediate_size=11, decoder_sparse_step=2,
                    output_router_logits=True, router_aux_loss_coef=0.05, tie_word_embeddings=True, pad_token_id=0)
+TOWER = dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
 LOOP = dict(experts_implementation="eager")  # grouped_mm is blind to autocast
 EAGER = dict(attn_implementation="eager")
 
@@ -230,6 +245,15 @@ CASES = {
         "tie_word_embeddings": False, "pad_token_id": 0, "layer_types": ["full_attention", "sliding_attention"],
         "rope_parameters": {"full_attention": rope("linear", factor=8.0),
                             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}}), 13, {}),
+
+    # A text model beside a vision tower.
+    "gemma3_text_part": (Gemma3ForConditionalGeneration, Gemma3Config(
+        vision_config=TOWER, mm_tokens_per_image=4, image_token_index=46, text_config=dict(
+            COMMON, head_dim=8, query_pre_attn_scalar=8, sliding_window=5, sliding_window_pattern=2, pad_token_id=None)), 14, {}),
+    "mistral3_text_part": (Mistral3ForConditionalGeneration, Mistral3Config(
+        vision_config=dict(TOWER, model_type="pixtral"), image_token_index=40, spatial_merge_size=1,
+        tie_word_embeddings=False, text_config=dict(
+            ODD, model_type="mistral", head_dim=10, sliding_window=None)), 13, {}),
 
     "cohere2_plain": (Cohere2ForCausalLM, Cohere2Config(
         **COMMON, sliding_window=5, sliding_window_pattern=2, logit_scale=0.5, pad_token_id=None), 14, {}),

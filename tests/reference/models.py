@@ -99,7 +99,8 @@ def run(model, ids, mask, labels):
 def saved_gradients(model):
     """Gradients under the names, and in the shapes, that save_pretrained gives to their parameters: transformers holds
     experts stacked, checkpoints may hold them one by one."""
-    return revert_weight_conversion(model, {name: parameter.grad for name, parameter in model.named_parameters()})
+    return revert_weight_conversion(model, {name: parameter.grad for name, parameter in model.named_parameters()
+                                            if parameter.grad is not None})
 
 
 def save_case(folder, cls, config, save, seed, randomise=randomise_vectors):

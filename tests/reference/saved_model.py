@@ -3,15 +3,16 @@
 
     python saved_model.py BUILD/bin/sftbench
 
-Trains the tiny models of training/, whole, by LoRA and by prompt tuning, and gptq/llama by LoRA, for four steps of all
-their entries, by one process and by two ranks under FULL_SHARD, with a checkpoint after each. The loss of a step is that
+Trains the tiny models of training/, whole, by LoRA and by prompt tuning, gptq/llama by LoRA, and text models beside a
+vision tower, whole and by LoRA, for four steps of all their entries, by one process and by two ranks under FULL_SHARD, with a checkpoint after each. The loss of a step is that
 of the parameters in the checkpoint before it: transformers (and peft, over the model that was trained), given that
 folder, has to come to the same. Prints a line for each model, and exits with 1 when one differs by more than float32's
 rounding.
 
-Made for transformers 5.23, peft 0.20, torch 2.15.
+Made for transformers 5.24, peft 0.20, torch 2.15.
 """
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,8 @@ from pathlib import Path
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
+from transformers import (AutoConfig, AutoModelForCausalLM, AutoTokenizer, Gemma3Config, Gemma3ForConditionalGeneration,
+                          LlamaConfig, Mistral3Config, Mistral3ForConditionalGeneration)
 
 from gptq import FOLDER as GPTQ
 from gptq import dequantize, zeros_from_v1
@@ -29,10 +31,22 @@ from training import FOLDER, encode, make_collator, make_texts
 TOLERANCE = 1e-6  # the order of sums in float32, relative
 PROMPT = {"virtual_tokens": 5, "init": "TEXT", "init_text": "Classify the letter:"}
 LORA = {"rank": 4, "alpha": 16.0, "dropout": 0.0, "target_modules": ["q_proj", "v_proj"]}
+TOWER = {"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8,
+         "patch_size": 4}
+TEXT_PARTS = {"gemma3-vision": (Gemma3ForConditionalGeneration, Gemma3Config, "gemma3", TOWER),
+              "mistral3-vision": (Mistral3ForConditionalGeneration, Mistral3Config, "mistral", {**TOWER, "model_type": "pixtral"})}
+MADE = Path(tempfile.mkdtemp())
 
 
 def weights_of(model, tuning):
-    return GPTQ / model if tuning == "gptq-lora" else FOLDER / model
+    if model not in TEXT_PARTS:
+        return GPTQ / model if tuning == "gptq-lora" else FOLDER / model
+    if not (MADE / model).exists():
+        cls, config, text, tower = TEXT_PARTS[model]
+        torch.manual_seed(1)
+        text = AutoConfig.from_pretrained(FOLDER / text)
+        cls(config(text_config=text, vision_config=tower, tie_word_embeddings=text.tie_word_embeddings)).save_pretrained(MADE / model)
+    return MADE / model
 
 
 def job_for(sftbench, model, tuning, ranks, folder):
@@ -45,7 +59,9 @@ def job_for(sftbench, model, tuning, ranks, folder):
     config = json.loads((weights / "config.json").read_text())
     job["model"] = {"name": model, "hf_config": config, "weights_directory": str(weights),
                     "tokenizer_directory": str(FOLDER / "tokenizer")}
-    job["tuning"], job["lora"], job["prompt"] = tuning, LORA, PROMPT
+    job["tuning"] = tuning
+    job["lora"].update(LORA)
+    job["prompt"].update(PROMPT)
     job["data"].update(path=str(FOLDER / "dataset.jsonl"), model_max_length=48, token_cache_directory="")
     job["batches"].update(per_device_batch_size=26 // ranks, gradient_accumulation_steps=1, max_steps=4)
     job["precision"].update(torch_dtype="float32", autocast="no")
@@ -90,11 +106,12 @@ def dequantized(folder):
 
 
 def load(folder, model, tuning):
+    cls = TEXT_PARTS[model][0] if model in TEXT_PARTS else AutoModelForCausalLM
     if tuning == "full":
-        return AutoModelForCausalLM.from_pretrained(folder)
+        return cls.from_pretrained(folder)
     if tuning == "gptq-lora":
         return PeftModel.from_pretrained(dequantized(weights_of(model, tuning)), folder)
-    return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(FOLDER / model), folder)
+    return PeftModel.from_pretrained(cls.from_pretrained(weights_of(model, tuning)), folder)
 
 
 @torch.no_grad()
@@ -116,7 +133,7 @@ def compare(sftbench, model, tuning, ranks):
         last = load(folder / "checkpoints" / "checkpoint-4", model, tuning).state_dict()
         same = final.keys() == last.keys() and all(torch.equal(final[k], last[k]) for k in final)
     verdict = "ok" if worst < TOLERANCE and same else "DIFFERENT"
-    print(f"{model:10} {tuning:9} {ranks} rank{'s' if ranks > 1 else ' '}  loss of steps 2 to 4 within {worst:.1e}  "
+    print(f"{model:15} {tuning:9} {ranks} rank{'s' if ranks > 1 else ' '}  loss of steps 2 to 4 within {worst:.1e}  "
           f"{verdict}", flush=True)
     return verdict == "ok"
 
@@ -127,4 +144,7 @@ if __name__ == "__main__":
     cases = [(model, tuning, ranks) for model in ("llama", "llama_all", "mistral", "granite")
              for tuning in ("full", "lora", "pt") for ranks in (1, 2)]
     cases += [("llama", "gptq-lora", ranks) for ranks in (1, 2)]
-    sys.exit(0 if all([compare(sys.argv[1], *case) for case in cases]) else 1)
+    cases += [(model, tuning, ranks) for model in TEXT_PARTS for tuning in ("full", "lora") for ranks in (1, 2)]
+    equal = all([compare(sys.argv[1], *case) for case in cases])
+    shutil.rmtree(MADE)
+    sys.exit(0 if equal else 1)

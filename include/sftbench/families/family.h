@@ -31,7 +31,8 @@ struct Family {
   // Fills everything but `family`, `gptq` and `nf4`. Findings stay in the fields.
   void (*read)(ConfigFields& fields, ModelConfig& config);
   ModelShape (*shape)(const ModelConfig& config);
-  // The name here of a tensor that checkpoints have had under several; null: they never had.
+  // The name here of a tensor that checkpoints have had under several; null: they never had. Empty: the tensor is of a part
+  // that is not trained, which saved models take over (engine/carried_tensors.h).
   std::string (*canonical_name)(const std::string& stored) = nullptr;
   ModelClass model_class = ModelClass::kLlama;
 };
@@ -45,6 +46,9 @@ const Family* find_family(const std::string& model_type);
 
 // Whether models of this type are trained, and read images.
 bool is_vision_family(const std::string& model_type);
+
+// Whether models of this type have parts for images, and their text model alone is trained.
+bool is_text_part_family(const std::string& model_type);
 
 // The model types that can be trained, sorted.
 const std::vector<std::string>& known_model_types();

@@ -29,6 +29,12 @@ bool is_vision_family(const std::string& model_type) {
   return family != nullptr && family->model_class == ModelClass::kVision;
 }
 
+bool is_text_part_family(const std::string& model_type) {
+  const Family* family = find_family(model_type);
+  return family != nullptr && family->canonical_name != nullptr &&
+         family->model_class != ModelClass::kVision;
+}
+
 const std::vector<std::string>& known_model_types() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;

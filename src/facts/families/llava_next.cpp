@@ -112,15 +112,12 @@ void read_llava_next(ConfigFields& fields, ModelConfig& config) {
   config.vision = std::move(vision);
 }
 
-// Names as transformers has had them: language_model.model. and language_model.lm_head. in the files, and as modules since
-// 4.52 model.language_model.; the towers' own vision_model. went with 5.
+// The towers' own vision_model. went with transformers 5.
 std::string canonical_name(const std::string& stored) {
-  std::string name = stored;
+  std::string name = text_part_name(stored);
   const auto replace = [&name](const std::string& prefix, const std::string& by) {
     if (name.starts_with(prefix)) name = by + name.substr(prefix.size());
   };
-  replace("language_model.model.", "model.language_model.");
-  replace("language_model.lm_head.", "lm_head.");
   for (const char* part : {"vision_tower.", "multi_modal_projector.", "image_newline"})
     replace(part, std::string("model.") + part);
   replace("model.vision_tower.vision_model.", "model.vision_tower.");

@@ -9,6 +9,7 @@
   row(kCohere2Family) \
   row(kGemmaFamily) \
   row(kGemma2Family) \
+  row(kGemma3VisionFamily) \
   row(kGemma3Family) \
   row(kGpt2Family) \
   row(kGptBigCodeFamily) \
@@ -22,6 +23,7 @@
   row(kLlamaFamily) \
   row(kLlavaNextFamily) \
   row(kMistralFamily) \
+  row(kMistral3Family) \
   row(kMixtralFamily) \
   row(kOlmo2Family) \
   row(kPhi3Family) \

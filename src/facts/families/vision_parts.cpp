@@ -12,15 +12,22 @@
 namespace sftbench {
 namespace {
 
-// LlamaConfig, MistralConfig and GraniteConfig alike; a text_config leaves out what is a default of its class.
-Json with_text_defaults(Json text) {
-  const std::string type = text.value("model_type", Json("llama")).is_string()
-                               ? text.value("model_type", std::string("llama"))
-                               : std::string();
-  const Json defaults = {
-      {"model_type", "llama"},   {"hidden_size", 4096},
-      {"num_hidden_layers", 32}, {"num_attention_heads", 32},
-      {"vocab_size", 32000},     {"intermediate_size", type == "mistral" ? 14336 : 11008}};
+// LlamaConfig and GraniteConfig alike, MistralConfig, Gemma3TextConfig: a text_config leaves out what is a default of its
+// class.
+Json with_text_defaults(Json text, const std::string& type) {
+  Json defaults = {{"hidden_size", 4096},
+                   {"intermediate_size", 11008},
+                   {"num_hidden_layers", 32},
+                   {"num_attention_heads", 32},
+                   {"vocab_size", 32000}};
+  if (type == "mistral") defaults["intermediate_size"] = 14336;
+  if (type == "gemma3_text") {
+    defaults = {{"hidden_size", 2304},
+                {"intermediate_size", 9216},
+                {"num_hidden_layers", 26},
+                {"num_attention_heads", 8},
+                {"vocab_size", 262208}};
+  }
   for (const auto& [key, value] : defaults.items()) {
     if (!text.contains(key)) text[key] = value;
   }
@@ -60,27 +67,38 @@ Json part_of(ConfigFields& fields, const std::string& key, const Json& otherwise
   return otherwise;
 }
 
-void read_text_model(ConfigFields& fields, ModelConfig& config) {
-  const Json text = with_text_defaults(part_of(fields, "text_config", Json::object()));
+void read_text_part(ConfigFields& fields, ModelConfig& config,
+                    const std::vector<std::string>& known) {
+  const Json given = part_of(fields, "text_config", Json::object());
+  const std::string type = fields.of(given, "text_config.").text("model_type", known.front());
+  const Json text = with_text_defaults(given, type);
   ConfigFields inner = fields.of(text, "text_config.");
-  const std::string type = inner.text("model_type", "llama");
-  const std::vector<std::string> known = {"granite", "llama", "mistral"};
-  const Family* family = find_family(type);
-  if (family == nullptr || std::find(known.begin(), known.end(), type) == known.end()) {
-    inner.add("model_type", "found " + shown(Json(type)), "one of " + join(known),
-              nearest_spelling(type, known));
+  if (std::find(known.begin(), known.end(), type) == known.end()) {
+    inner.add("model_type", "found " + shown(Json(type)),
+              (known.size() > 1 ? "one of " : "") + join(known), nearest_spelling(type, known));
     return;
   }
-  family->read(inner, config);
+  find_family(type)->read(inner, config);
+  config.tie_word_embeddings = fields.boolean("tie_word_embeddings", config.tie_word_embeddings);
+  config.dtype = fields.text("dtype", fields.text("torch_dtype", config.dtype));
+}
+
+void read_text_model(ConfigFields& fields, ModelConfig& config) {
+  read_text_part(fields, config, {"llama", "granite", "mistral"});
   // The whole model has an output projection of its own, without Granite's factor; and whether it is the embedding is no
   // matter of the text model.
   config.multipliers.logits = 1.0;
   config.tie_word_embeddings = fields.boolean("tie_word_embeddings", false);
-  config.dtype = fields.text("dtype", fields.text("torch_dtype", config.dtype));
   if (fields.find("quantization_config") != nullptr) {
     fields.add("quantization_config", "found a quantized model that reads images",
                "weights that are not quantized");
   }
+}
+
+std::string text_part_name(const std::string& stored) {
+  constexpr std::string_view kModel = "language_model.model.", kHead = "language_model.lm_head.";
+  if (stored.starts_with(kModel)) return "model.language_model." + stored.substr(kModel.size());
+  return stored.starts_with(kHead) ? "lm_head." + stored.substr(kHead.size()) : stored;
 }
 
 VisionActivation read_vision_activation(ConfigFields& fields, const std::string& key,

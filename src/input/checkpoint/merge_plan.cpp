@@ -78,6 +78,11 @@ BaseTensors::BaseTensors(const std::filesystem::path& folder) : shards_(open_che
     for (const StoredTensor& tensor : shard.tensors) {
       order_.push_back({&shard, &tensor});
       by_name_[tensor.name] = order_.size() - 1;
+      // As transformers names the modules of a text model beside a vision tower since 4.52.
+      constexpr std::string_view kTextModel = "language_model.model.";
+      if (tensor.name.starts_with(kTextModel))
+        by_name_["model.language_model." + tensor.name.substr(kTextModel.size())] =
+            order_.size() - 1;
     }
   }
 }

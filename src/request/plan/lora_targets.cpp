@@ -39,20 +39,14 @@ std::vector<std::string> linears_that_match(const Json& hf_config, const std::st
 
 std::vector<std::string> usual_targets(const std::string& model, const std::string& family) {
   static const std::map<std::string, std::vector<std::string>> kTargets = {
-      {"bloom", {"query_key_value"}},
-      {"gemma", {"q_proj", "v_proj"}},
-      {"stablelm", {"q_proj", "v_proj"}},
-      {"gemma2", {"q_proj", "v_proj"}},
-      {"gemma3_text", {"q_proj", "v_proj"}},
-      {"gpt_bigcode", {"c_attn"}},
-      {"gpt2", {"c_attn"}},
-      {"gpt_neox", {"query_key_value"}},
-      {"granite", {"q_proj", "v_proj"}},
-      {"granitemoe", {"q_proj", "v_proj"}},
-      {"llama", {"q_proj", "v_proj"}},
-      {"mistral", {"q_proj", "v_proj"}},
-      {"mixtral", {"q_proj", "v_proj"}},
-      {"qwen2", {"q_proj", "v_proj"}},
+      {"bloom", {"query_key_value"}},       {"gemma", {"q_proj", "v_proj"}},
+      {"stablelm", {"q_proj", "v_proj"}},   {"gemma2", {"q_proj", "v_proj"}},
+      {"gemma3", {"q_proj", "v_proj"}},     {"gemma3_text", {"q_proj", "v_proj"}},
+      {"gpt_bigcode", {"c_attn"}},          {"gpt2", {"c_attn"}},
+      {"gpt_neox", {"query_key_value"}},    {"granite", {"q_proj", "v_proj"}},
+      {"granitemoe", {"q_proj", "v_proj"}}, {"llama", {"q_proj", "v_proj"}},
+      {"mistral", {"q_proj", "v_proj"}},    {"mistral3", {"q_proj", "v_proj"}},
+      {"mixtral", {"q_proj", "v_proj"}},    {"qwen2", {"q_proj", "v_proj"}},
       {"qwen3", {"q_proj", "v_proj"}}};
   const auto found = kTargets.find(family);
   if (found != kTargets.end()) return found->second;

@@ -37,6 +37,7 @@ class ModelFit : RequestReader {
     if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
     refuse_undivided_experts();
     if (!is_known_family()) return;
+    refuse_images_beside_texts();
     refuse_rows_beyond_positions();
     const std::string other = weights_refusal(model_, experiment_.tuning);
     if (!other.empty()) throw RunError(ReasonCode::kUnsupported, other);
@@ -83,6 +84,18 @@ class ModelFit : RequestReader {
             (experts == 0
                  ? std::string("no experts; fast_moe 0 works")
                  : std::to_string(experts) + " experts, which cannot be divided evenly by it"));
+  }
+
+  // Of a model that the catalog does not know.
+  void refuse_images_beside_texts() const {
+    const std::string family = family_of(model_.hf_config);
+    if (!has_images() || is_vision_family(family)) return;
+    throw RunError(ReasonCode::kUnsupported,
+                   "dataset_image_field " + text("dataset_image_field") + ": " +
+                       (is_text_part_family(family) ? "the text model alone is trained of "
+                                                    : "there are no places for images in ") +
+                       "model_name " + model_.name +
+                       "; a model of family llava_next, idefics3 or smolvlm works");
   }
 
   // What is certain of the rows before data are read. A prediction takes them for full.

@@ -126,6 +126,11 @@ class Resolver : RequestReader {
           "quantization_method mxfp4 has no effect: the weights of model_name " + job.model.name +
           " are not in MXFP4");
     }
+    if (is_text_part_family(family_of(job.model.hf_config))) {
+      resolution_.notes.push_back("model_name " + job.model.name +
+                                  " has parts for images, which are not loaded: its text model is "
+                                  "trained, and a saved model has them as they were");
+    }
   }
 
   void note_positions() {

@@ -119,7 +119,7 @@ class Saver : public Checkpoints {
  private:
   // Collective: said before the first step, and not after the last.
   void require_room() {
-    const SavedSize size = saved_size(state_);
+    const SavedSize size = saved_size(state_, job_.model.weights_directory);
     std::string problem;
     if (state_.leads()) problem = lack_of_room(job_, size, total_steps_).value_or("");
     problem = told_by_rank0(problem).string();
@@ -275,7 +275,7 @@ class Saver : public Checkpoints {
   }
 
   void write_own(const fs::path& folder, bool resumable, SavedPieces& own) {
-    save_model(state_, format_, folder, own);
+    save_model(state_, job_.model.weights_directory, format_, folder, own);
     if (resumable) save_optimizer(state_, folder, own);
   }
 

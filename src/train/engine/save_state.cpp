@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/carried_tensors.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
@@ -81,10 +82,11 @@ std::vector<TensorHeader> full_headers(const TrainedState& state) {
   return headers;
 }
 
-void save_full(const TrainedState& state, const fs::path& folder, SavedPieces& pieces) {
+void save_full(const TrainedState& state, const std::string& weights_directory,
+               const fs::path& folder, SavedPieces& pieces) {
   if (!state.makes_whole()) return;
   if (!state.leads()) return visit_into(state, {});
-  const std::vector<TensorHeader> headers = full_headers(state);
+  std::vector<TensorHeader> headers = full_headers(state);
   if (state.has_adapters()) {
     pieces.files.push_back(visit_and_write(state, [&] {
                              return std::make_unique<SafetensorsWriter>(
@@ -92,8 +94,13 @@ void save_full(const TrainedState& state, const fs::path& folder, SavedPieces& p
                            })->finish());
     return;
   }
-  const auto writer =
-      visit_and_write(state, [&] { return std::make_unique<ModelFilesWriter>(folder, headers); });
+  std::optional<CarriedTensors> carried;
+  const auto writer = visit_and_write(state, [&] {
+    carried.emplace(weights_directory, family_of(state.model.config()));
+    headers.insert(headers.end(), carried->headers().begin(), carried->headers().end());
+    return std::make_unique<ModelFilesWriter>(folder, headers);
+  });
+  carried->append_to(*writer);
   for (FileSum& sum : writer->finish()) pieces.files.push_back(std::move(sum));
 }
 
@@ -231,11 +238,13 @@ const char* dtype_name(torch::Dtype dtype) {
 // The model's own, with the dtype and the vocabulary that were trained.
 Json trained_config(const TrainedState& state, const TrainingJob& job) {
   Json config = job.model.hf_config;
+  const auto text = config.find("text_config");
+  Json& of_text = text != config.end() && text->is_object() ? *text : config;
   if (state.model.config().mxfp4_experts) config.erase("quantization_config");  // saved decoded
   const std::string embedding = std::string(state.model.names().embedding) + ".weight";
   for (const ParameterInfo& info : state.parameters.inventory()) {
     if (info.name != embedding) continue;
-    config["vocab_size"] = info.shape.at(0);
+    of_text["vocab_size"] = info.shape.at(0);
     // transformers 5 writes "dtype" and reads both; those before it know "torch_dtype".
     if (!config.contains("dtype")) config["torch_dtype"] = dtype_name(info.dtype);
     for (const char* key : {"dtype", "torch_dtype"}) {
@@ -247,9 +256,9 @@ Json trained_config(const TrainedState& state, const TrainingJob& job) {
 
 }  // namespace
 
-void save_model(const TrainedState& state, const std::string& format, const fs::path& folder,
-                SavedPieces& pieces) {
-  if (format == "FULL") return save_full(state, folder, pieces);
+void save_model(const TrainedState& state, const std::string& weights_directory,
+                const std::string& format, const fs::path& folder, SavedPieces& pieces) {
+  if (format == "FULL") return save_full(state, weights_directory, folder, pieces);
   RankFile file(rank_file_name("model", state.group));
   if (format == "LOCAL") {
     save_local(state, file, pieces.model);

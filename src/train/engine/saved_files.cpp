@@ -83,7 +83,7 @@ std::vector<TokenizerFile> saved_files(const TrainingJob& job, int64_t rows) {
       own.origin.find(kTokenizerConfig) != std::string::npos ||
       (own.origin.ends_with(kTemplateFile) && named_chat_templates(own.text).size() == 1);
   if (!used.empty() && (used != own.text || !has_own)) set_template(used, files);
-  if (!parse_model_config(job.model.hf_config).vision) return files;
+  if (!job.model.hf_config.contains("vision_config")) return files;
   for (const char* name : kProcessorFiles) {
     if (fs::is_regular_file(folder / name)) files.push_back({name, read_file(folder / name)});
   }

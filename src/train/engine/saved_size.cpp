@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/carried_tensors.h"
 #include "sftbench/base/quantity_text.h"
 
 namespace sftbench {
@@ -82,11 +83,15 @@ void add(const std::string& folder, uint64_t needed_bytes,
 
 }  // namespace
 
-SavedSize saved_size(const TrainedState& state) {
+SavedSize saved_size(const TrainedState& state, const std::string& weights_directory) {
   OwnStateBytes own(state.parameters.owned());
   state.optimizer.visit_state(own);
   SavedSize size;
   size.model_bytes = bytes_of_model(state);
+  if (!state.has_adapters()) {
+    size.model_bytes +=
+        CarriedTensors(weights_directory, family_of(state.model.config())).size_bytes();
+  }
   for (const std::string& told : state.group.all_gather(std::to_string(own.bytes))) {
     size.optimizer_bytes += std::stoull(told);
   }

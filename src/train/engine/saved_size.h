@@ -16,8 +16,8 @@ struct SavedSize {
   uint64_t optimizer_bytes = 0;  // of states that exist before the first step
 };
 
-// Collective.
-SavedSize saved_size(const TrainedState& state);
+// Collective. With what a saved model takes over from the weights' directory. InputError where that cannot be read.
+SavedSize saved_size(const TrainedState& state, const std::string& weights_directory);
 
 // Checkpoints that are certain to stand side by side, of a run of so many steps. A run that may end sooner,
 // or goes on from another, is certain of one.

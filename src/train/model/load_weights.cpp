@@ -48,7 +48,8 @@ Sources sources_by_name(const std::vector<CheckpointShard>& shards, const Family
   for (const CheckpointShard& shard : shards) {
     for (const StoredTensor& tensor : shard.tensors) {
       const std::string& stored = tensor.name;
-      sources[canonical_name == nullptr ? stored : canonical_name(stored)] = {&shard, &tensor};
+      const std::string name = canonical_name == nullptr ? stored : canonical_name(stored);
+      if (!name.empty()) sources[name] = {&shard, &tensor};
     }
   }
   return sources;

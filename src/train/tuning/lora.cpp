@@ -7,6 +7,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/module_pattern.h"
+#include "sftbench/families/family.h"
 #include "sftbench/families/lora_fit.h"
 #include "sftbench/ops/dora.h"
 #include "sftbench/ops/low_rank.h"
@@ -260,6 +261,8 @@ class LoraTuning : public Tuning {
                    {"fan_in_fan_out", model.config().transposed_linears},
                    {"init_lora_weights", true},
                    {"use_rslora", options_.rank_stabilized}};
+    if (is_text_part_family(family_of(model.config()).model_type))
+      config["exclude_modules"] = R"((model\.)?(vision_tower|multi_modal_projector)\..*)";
     if (options_.magnitudes) config["use_dora"] = true;
     if (!options_.modules_to_save.empty()) config["modules_to_save"] = options_.modules_to_save;
     if (!options_.invocation.empty()) config["alora_invocation_tokens"] = options_.invocation;
