@@ -45,8 +45,9 @@ Bytes tensors_in(const fs::path& folder) {
   return tensors;
 }
 
-const Bytes kOfImages = {{"vision_tower.vision_model.embeddings.patch_embedding.weight", "patches!"},
-                         {"multi_modal_projector.mm_input_projection_weight", "projects"}};
+const Bytes kOfImages = {
+    {"vision_tower.vision_model.embeddings.patch_embedding.weight", "patches!"},
+    {"multi_modal_projector.mm_input_projection_weight", "projects"}};
 
 // Beside the text model's weights two tensors of bfloat16 that the text model has no place for.
 void write_checkpoint(const std::string& folder, const TextPart& part) {

@@ -295,6 +295,32 @@ TEST(ModelConfig, LongRopeNeedsAFactorForEachPair) {
             "numbers above 0, one for each pair");
 }
 
+// As allenai/Olmo-3-1025-7B has it: a scaling beside the theta of all layers.
+TEST(ModelConfig, ScalesTheLayersOfOlmo3ThatSeeEverything) {
+  const ModelConfig config =
+      parse(of_family("olmo3", {{"pad_token_id", nullptr},
+                                {"rope_theta", 500.0},
+                                {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 8.0}}}}));
+  EXPECT_EQ(config.rope.type, RopeType::kYarn);
+  EXPECT_EQ(config.local_rope->type, RopeType::kDefault);
+  EXPECT_EQ(config.rope.theta, 500.0);
+  EXPECT_EQ(config.local_rope->theta, 500.0);
+  EXPECT_EQ(config.attention.window, 4096);
+}
+
+TEST(ModelConfig, QueriesOfMinistral3Grow) {
+  const auto grown = [](const char* type, double growth) {
+    const Json rope = {{"rope_type", type}, {"factor", 4.0}, {"llama_4_scaling_beta", growth}};
+    return of_family("ministral3", {{"head_dim", 16}, {"rope_parameters", rope}});
+  };
+  EXPECT_EQ(parse(grown("yarn", 0.1)).rope.query_growth, 0.1);
+  EXPECT_EQ(parse(grown("yarn", 0.0)).rope.query_growth, 0.0);
+  EXPECT_EQ(parse(of_family("ministral3", {{"head_dim", 16}})).rope.query_growth, 0.0);
+  EXPECT_THAT(error_of(grown("yarn", -1.0)), HasSubstr("llama_4_scaling_beta: found -1"));
+  EXPECT_THAT(error_of(grown("linear", 0.1)),
+              HasSubstr("found another type beside llama_4_scaling_beta; expected \"yarn\""));
+}
+
 // Gemma2Config, Phi3Config, Olmo2Config and SmolLM3Config have one that config.json may leave out.
 TEST(ModelConfig, AClassMayHaveAPaddingRowOfItsOwn) {
   EXPECT_EQ(parse({{"model_type", "gemma2"}, {"num_key_value_heads", 2}}).pad_token_id, 0);
@@ -418,9 +444,9 @@ TEST(ModelConfig, EmbeddingsAreTiedWhereTheClassSaysSo) {
       {"bloom", true},       {"cohere2", true},     {"gemma", true},       {"gemma2", true},
       {"gemma3_text", true}, {"gpt2", true},        {"gpt_bigcode", true}, {"gpt_neox", false},
       {"granite", false},    {"granitemoe", false}, {"llama", false},      {"mistral", false},
-      {"mixtral", false},    {"olmo2", false},      {"phi3", false},       {"qwen2", false},
-      {"qwen2_moe", false},  {"qwen3", false},      {"qwen3_moe", false},  {"smollm3", true},
-      {"stablelm", false},   {"starcoder2", true}};
+      {"mixtral", false},    {"ministral3", false}, {"olmo2", false},      {"olmo3", false},
+      {"phi3", false},       {"qwen2", false},      {"qwen2_moe", false},  {"qwen3", false},
+      {"qwen3_moe", false},  {"smollm3", true},     {"stablelm", false},   {"starcoder2", true}};
   for (const auto& [type, expected] : tied) {
     Json fields = gpt;
     fields.update({{"model_type", type}, {"num_key_value_heads", 2}, {"pad_token_id", nullptr}});

@@ -252,8 +252,8 @@ TEST(TextPartTest, TakesTheDefaultsOfItsClass) {
 
 TEST(TextPartTest, NamesATextModelThatIsNotTrained) {
   EXPECT_THAT(
-      error_of({{"model_type", "mistral3"}, {"text_config", {{"model_type", "ministral3"}}}}),
-      HasSubstr("text_config.model_type: found \"ministral3\"; expected mistral"));
+      error_of({{"model_type", "mistral3"}, {"text_config", {{"model_type", "mixtral"}}}}),
+      HasSubstr("text_config.model_type: found \"mixtral\"; expected one of mistral, ministral3"));
   EXPECT_FALSE(is_text_part_family("llava_next"));
   EXPECT_FALSE(is_text_part_family("mistral"));
 }

@@ -102,12 +102,13 @@ INSTANTIATE_TEST_SUITE_P(
     Families, PackedRows,
     ::testing::Values("llama_every_option", "llama_rope_yarn", "mistral_sliding_window",
                       "granite_every_option", "cohere2_plain", "gemma2_odd_sizes",
-                      "gemma3_odd_sizes", "gpt2_plain", "gpt_neox_odd_sizes", "olmo2_odd_sizes",
-                      "phi3_plain", "smollm3_plain", "qwen2_moe_plain", "qwen3_moe_plain",
-                      "stablelm_odd_sizes", "starcoder2_odd_sizes", "bloom_every_option",
-                      "gpt_bigcode_odd_sizes", "gpt_oss_plain", "granitemoe_plain",
-                      "granitemoehybrid_plain", "granitemoehybrid_odd_sizes", "mixtral_plain",
-                      "qwen2_every_option", "qwen3_odd_sizes"));
+                      "gemma3_odd_sizes", "gpt2_plain", "gpt_neox_odd_sizes",
+                      "ministral3_odd_sizes", "olmo2_odd_sizes", "olmo3_odd_sizes", "phi3_plain",
+                      "smollm3_plain", "qwen2_moe_plain", "qwen3_moe_plain", "stablelm_odd_sizes",
+                      "starcoder2_odd_sizes", "bloom_every_option", "gpt_bigcode_odd_sizes",
+                      "gpt_oss_plain", "granitemoe_plain", "granitemoehybrid_plain",
+                      "granitemoehybrid_odd_sizes", "mixtral_plain", "qwen2_every_option",
+                      "qwen3_odd_sizes"));
 
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@ All but the last are float64 throughout: norms, softmax and loss, too, which tra
 A drawn value is 24 bits of MurmurHash3's finalizer over the place and the name. A matrix has 4 initializer_range times
 such a value, which is from -1/2 to 1/2. A vector has half of it beside what transformers starts it with, 0 or 1.
 
-The files here: transformers 5.17.0, torch 2.11.0 (text parts: 5.24.0, 2.15.0).
+The files here: transformers 5.17.0, torch 2.11.0 (text parts, OLMo 3, Ministral 3: 5.24.0, 2.15.0).
 """
 import json
 import shutil
@@ -30,8 +30,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import (Cohere2Config, Cohere2ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config,
                           Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM,
-                          GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, Mistral3Config,
-                          Mistral3ForConditionalGeneration, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig,
+                          GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, Ministral3Config,
+                          Ministral3ForCausalLM, Mistral3Config, Mistral3ForConditionalGeneration, Olmo2Config,
+                          Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig,
                           Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, StableLmConfig, StableLmForCausalLM,
                           Starcoder2Config, Starcoder2ForCausalLM)
 
@@ -185,6 +186,20 @@ CASES = {
     "olmo2_odd_sizes": (Olmo2ForCausalLM, Olmo2Config(**{
         **ODD, "hidden_size": 17, "head_dim": 6, "attention_bias": True, "tie_word_embeddings": True, "pad_token_id": 0,
         "rope_parameters": rope("linear", factor=4.0)}), 13, {}),
+
+    "olmo3_plain": (Olmo3ForCausalLM, Olmo3Config(**COMMON, sliding_window=5, pad_token_id=None, layer_types=[
+        "sliding_attention", "full_attention"]), 14, {}),
+    # As published: only the layers without a window have scaled positions.
+    "olmo3_odd_sizes": (Olmo3ForCausalLM, Olmo3Config(**{
+        **ODD, "hidden_size": 17, "head_dim": 6, "num_hidden_layers": 4, "sliding_window": 4, "attention_bias": True,
+        "tie_word_embeddings": True, "pad_token_id": 0, "rope_theta": 300.0, "rope_scaling": {
+            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "attention_factor": 1.2}}), 13, dict(learning_rate=0.01)),
+
+    "ministral3_plain": (Ministral3ForCausalLM, Ministral3Config(**COMMON, head_dim=8, pad_token_id=None), 14, {}),
+    # Rows longer than those of pre-training, where queries grow.
+    "ministral3_odd_sizes": (Ministral3ForCausalLM, Ministral3Config(**{
+        **ODD, "head_dim": 10, "sliding_window": 7, "tie_word_embeddings": True, "pad_token_id": 0, "rope_parameters": rope(
+            "yarn", factor=8.0, original_max_position_embeddings=4, llama_4_scaling_beta=0.5, beta_fast=16.0)}), 13, {}),
 
     "smollm3_plain": (SmolLM3ForCausalLM, SmolLM3Config(
         **COMMON, no_rope_layer_interval=2, pad_token_id=None), 14, {}),

@@ -23,8 +23,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (AutoModelForCausalLM, BloomConfig, Cohere2Config, Gemma2Config, Gemma3TextConfig, GPT2Config, GPTBigCodeConfig,
                           GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
-                          GraniteMoeSharedConfig, LlamaConfig, MistralConfig, MixtralConfig, Olmo2Config, Phi3Config,
-                          PreTrainedTokenizerFast, Qwen2Config, Qwen2MoeConfig, Qwen3Config, Qwen3MoeConfig, SmolLM3Config, StableLmConfig, Starcoder2Config,
+                          GraniteMoeSharedConfig, LlamaConfig, Ministral3Config, MistralConfig, MixtralConfig, Olmo2Config,
+                          Olmo3Config, Phi3Config, PreTrainedTokenizerFast, Qwen2Config, Qwen2MoeConfig, Qwen3Config, Qwen3MoeConfig, SmolLM3Config, StableLmConfig, Starcoder2Config,
                           Trainer, TrainerCallback, TrainingArguments, MODEL_FOR_CAUSAL_LM_MAPPING)
 from transformers.core_model_loading import revert_weight_conversion
 
@@ -76,6 +76,12 @@ DRAWN = {**COMMON, "hidden_size": 24, "intermediate_size": 36, "num_hidden_layer
 DRAWN_EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16)
 DRAWN_CONFIGS = {
     "olmo2": Olmo2Config(**DRAWN),
+    "olmo3": Olmo3Config(**DRAWN, sliding_window=12, layer_types=["sliding_attention", "full_attention"], rope_parameters=dict(
+        full_attention=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32),
+        sliding_attention=dict(rope_type="default", rope_theta=10000.0))),
+    # Most rows are longer than those of pre-training.
+    "ministral3": Ministral3Config(**DRAWN, head_dim=8, rope_parameters=dict(
+        rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.3)),
     "smollm3": SmolLM3Config(**DRAWN, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=12),
     "starcoder2": Starcoder2Config(**DRAWN, sliding_window=12),
     "stablelm": StableLmConfig(**DRAWN, use_parallel_residual=True, rope_parameters=dict(

@@ -44,6 +44,9 @@ struct RopeConfig {
   std::optional<double> attention_factor;
   std::optional<double> mscale;
   std::optional<double> mscale_all_dim;
+  // Queries at position p are multiplied by 1 + query_growth log(1 + floor(p / original_max_position_embeddings)) (Llama 4;
+  // Ministral 3). 0: they are not.
+  double query_growth = 0.0;
 };
 
 // How the input of attention becomes queries, keys and values.

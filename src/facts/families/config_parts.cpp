@@ -199,6 +199,36 @@ void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t pe
     config.attention.windowed.push_back((i + 1) % period != 0);
 }
 
+namespace {
+
+RopeConfig read_layer_rope(ConfigFields& fields, const ModelConfig& config, const std::string& type,
+                           const RopeDefaults& defaults) {
+  const Json* parameters = fields.find("rope_parameters");
+  Json alone = Json::object();
+  if (parameters != nullptr && parameters->is_object() && parameters->contains(type)) {
+    alone["rope_parameters"] = parameters->at(type);
+  } else if (const Json* scaling = fields.find("rope_scaling"); type == "full_attention") {
+    if (scaling != nullptr) alone["rope_scaling"] = *scaling;
+  }
+  if (const Json* old = fields.find(defaults.theta_key)) alone[defaults.theta_key] = *old;
+  ConfigFields own = fields.of(alone, type + ".");
+  return read_rope_config(own, config.max_position_embeddings, config.attention.head_dim, defaults);
+}
+
+}  // namespace
+
+void read_layer_ropes(ConfigFields& fields, ModelConfig& config, const RopeDefaults& full,
+                      const RopeDefaults& sliding) {
+  const Json* parameters = fields.find("rope_parameters");
+  if (parameters != nullptr && (!parameters->is_object() || parameters->contains("rope_type"))) {
+    fields.add("rope_parameters", "found " + shown(*parameters),
+               "an object for full_attention and one for sliding_attention");
+  }
+  require_pairs(fields, config);
+  config.rope = read_layer_rope(fields, config, "full_attention", full);
+  config.local_rope = read_layer_rope(fields, config, "sliding_attention", sliding);
+}
+
 void require_none(ConfigFields& fields, const std::string& key, const std::string& why) {
   const Json* value = fields.find(key);
   const bool none = value == nullptr || *value == false || (value->is_number() && *value == 0);

@@ -35,6 +35,11 @@ void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& d
 // read.
 void read_rope(ConfigFields& fields, ModelConfig& config, const RopeDefaults& defaults = {});
 
+// rope_parameters with an object for full_attention and one for sliding_attention, or what older files have beside it.
+// REQUIRES: as read_rope().
+void read_layer_ropes(ConfigFields& fields, ModelConfig& config, const RopeDefaults& full,
+                      const RopeDefaults& sliding);
+
 // An even head_dim: heads are rotated whole.
 void require_pairs(ConfigFields& fields, const ModelConfig& config);
 

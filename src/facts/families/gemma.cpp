@@ -52,36 +52,13 @@ void read_gemma2(ConfigFields& fields, ModelConfig& config) {
   read_rope(fields, config);
 }
 
-// Under the type of layer in rope_parameters, or beside it as older versions wrote it.
-RopeConfig read_layer_rope(ConfigFields& fields, const ModelConfig& config, const std::string& type,
-                           const std::string& theta_key, double theta) {
-  const Json* parameters = fields.find("rope_parameters");
-  Json alone = Json::object();
-  if (parameters != nullptr && parameters->is_object() && parameters->contains(type)) {
-    alone["rope_parameters"] = parameters->at(type);
-  } else if (const Json* scaling = fields.find("rope_scaling"); type == "full_attention") {
-    if (scaling != nullptr) alone["rope_scaling"] = *scaling;
-  }
-  if (const Json* old = fields.find(theta_key)) alone["rope_theta"] = *old;
-  ConfigFields own = fields.of(alone, type + ".");
-  return read_rope_config(own, config.max_position_embeddings, config.attention.head_dim,
-                          {.theta = theta});
-}
-
 void read_gemma3(ConfigFields& fields, ModelConfig& config) {
   read_gemma_layers(fields, config, 131072, fields.extent("sliding_window_pattern", 6));
   config.attention.norms = QkNorms::kOfHeads;
   require_none(fields, "attn_logit_softcapping", "null: attention of Gemma 3 has no cap");
   config.multipliers.logit_cap = read_cap(fields, "final_logit_softcapping", 0.0);
-  const Json* parameters = fields.find("rope_parameters");
-  if (parameters != nullptr && (!parameters->is_object() || parameters->contains("rope_type"))) {
-    fields.add("rope_parameters", "found " + shown(*parameters),
-               "an object for full_attention and one for sliding_attention");
-  }
-  require_pairs(fields, config);
-  config.rope = read_layer_rope(fields, config, "full_attention", "rope_theta", 1e6);
-  config.local_rope =
-      read_layer_rope(fields, config, "sliding_attention", "rope_local_base_freq", 1e4);
+  read_layer_ropes(fields, config, {.theta = 1e6},
+                   {.theta = 1e4, .theta_key = "rope_local_base_freq"});
 }
 
 }  // namespace

@@ -164,6 +164,10 @@ RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, 
   if (rope.theta <= 1.0)
     fields.add("rope_theta", "found " + shown(Json(rope.theta)), "more than 1");
   read_scaling(top, fields, max_position_embeddings, defaults, rope);
+  if (!defaults.grows_queries) return rope;
+  rope.query_growth = fields.number("llama_4_scaling_beta", 0.0, -1e-300, "a number of at least 0");
+  if (rope.query_growth > 0 && rope.type != RopeType::kYarn)
+    fields.add("rope_type", "found another type beside llama_4_scaling_beta", "\"yarn\"");
   return rope;
 }
 

@@ -13,6 +13,7 @@ struct RopeDefaults {
   double theta = 10000.0;
   double share = 0.0;           // of a head's values, those that are rotated; 0: always all
   int64_t original_length = 0;  // of pre-training; 0: the model's maximum
+  bool grows_queries = false;   // by llama_4_scaling_beta
   // Beside rope_parameters.
   const char *theta_key = "rope_theta", *share_key = "partial_rotary_factor";
 };

@@ -22,10 +22,12 @@
   row(kIdefics3Family) \
   row(kLlamaFamily) \
   row(kLlavaNextFamily) \
+  row(kMinistral3Family) \
   row(kMistralFamily) \
   row(kMistral3Family) \
   row(kMixtralFamily) \
   row(kOlmo2Family) \
+  row(kOlmo3Family) \
   row(kPhi3Family) \
   row(kQwen2Family) \
   row(kQwen2MoeFamily) \

@@ -17,7 +17,8 @@ std::string name_or_none(const std::string& stored) {
   std::string_view name = stored;
   constexpr std::string_view kModel = "model.";
   if (name.starts_with(kModel)) name.remove_prefix(kModel.size());
-  const bool of_images = name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+  const bool of_images =
+      name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
   return of_images ? std::string() : text_part_name(stored);
 }
 
@@ -26,7 +27,7 @@ void read_gemma3(ConfigFields& fields, ModelConfig& config) {
 }
 
 void read_mistral3(ConfigFields& fields, ModelConfig& config) {
-  read_text_part(fields, config, {"mistral"});
+  read_text_part(fields, config, {"mistral", "ministral3"});
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ void SelfAttention::rotate(Heads& heads, const RotaryTables& rope) const {
     return left > 0 ? torch::cat({first, head.narrow(-1, turned, left)}, -1) : first;
   };
   heads.q = whole(q, heads.q);
+  if (rope.query_scale.defined()) heads.q = heads.q * rope.query_scale.to(heads.q.scalar_type());
   heads.k = whole(k, heads.k);
   // A view would keep all of the product that queries and keys were turned out of.
   if (config_.qkv_form != QkvForm::kApart) heads.v = heads.v.contiguous();

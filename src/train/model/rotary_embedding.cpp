@@ -159,11 +159,19 @@ RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOpti
                       kept_.cos.dtype() == options.dtype() &&
                       kept_.cos.device() == options.device();
   if (!usable) rebuild(sequence_length, options);
+  const bool grows =
+      rope_.query_growth > 0 && sequence_length > rope_.original_max_position_embeddings;
+  RotaryTables tables;
   if (packed.empty() && !part) {
-    return {kept_.cos.slice(0, before, row_length), kept_.sin.slice(0, before, row_length)};
+    tables = {kept_.cos.slice(0, before, row_length), kept_.sin.slice(0, before, row_length)};
+    if (grows) tables.query_scale = kept_.query_scale.slice(0, before, row_length);
+  } else {
+    const Tensor positions = own_positions(row_length, packed, part, options.device());
+    tables = {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed,
+              part};
+    if (grows) tables.query_scale = kept_.query_scale.index_select(0, positions);
   }
-  const Tensor positions = own_positions(row_length, packed, part, options.device());
-  return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed, part};
+  return tables;
 }
 
 void RotaryEmbedding::follow_length(int64_t sequence_length) {
@@ -192,6 +200,12 @@ void RotaryEmbedding::rebuild(int64_t length, const torch::TensorOptions& option
         .to(options.device(), c10::typeMetaToScalarType(options.dtype()));
   };
   kept_ = {finish(angles.cos()), finish(angles.sin())};
+  if (rope_.query_growth == 0) return;
+  const Tensor lengths =
+      (positions / static_cast<double>(rope_.original_max_position_embeddings)).floor();
+  kept_.query_scale = (1.0 + rope_.query_growth * lengths.log1p())
+                          .unsqueeze(1)
+                          .to(kept_.cos.device(), kept_.cos.scalar_type());
 }
 
 }  // namespace sftbench

@@ -23,6 +23,7 @@ struct RotaryTables {
   ops::PackedSequences packed = {};  // of the whole row
   std::shared_ptr<const ContextPart> part = nullptr;  // null: rows are whole
   torch::Tensor local_cos = {}, local_sin = {};       // of layers with positions of their own
+  torch::Tensor query_scale = {};  // [S, 1, 1]: factors on rotated queries; undefined: all are 1
   DecodingState* state = nullptr;  // of the positions before; null: there are none
 };
 
