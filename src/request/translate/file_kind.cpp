@@ -46,6 +46,13 @@ bool looks_like_deepspeed(const YamlNode& root) {
   });
 }
 
+// A recipe names the class of each of its parts.
+bool looks_like_torchtune(const YamlNode& root) {
+  return std::any_of(root.members.begin(), root.members.end(), [](const YamlMember& member) {
+    return has_any(member.node, {"_component_"});
+  });
+}
+
 bool looks_like_actuator(const YamlNode& root) {
   return has_any(root, {"actuatorIdentifier"}) ||
          (root.members.size() == 1 && has_all(root, {"parameters"}));
@@ -106,6 +113,10 @@ constexpr KindRow kKindRows[] = {
      looks_like_adapter},
     {{"the configuration of a tokenizer", "--tokenizer", "--tokenizer with its folder"},
      looks_like_tokenizer},
+    {{"a torchtune recipe", "torchtune",
+      "arguments of trl, axolotl or LLaMA-Factory, or options (--model, --data, --learning-rate), "
+      "with --stack torchtune of `sftbench predict`"},
+     looks_like_torchtune},
     {{"a DeepSpeed configuration", "--deepspeed", "--deepspeed FILE"}, looks_like_deepspeed},
     {{"a file of training arguments", "--arguments", "--arguments FILE"}, looks_like_arguments},
 };
