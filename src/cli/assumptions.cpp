@@ -30,17 +30,27 @@ std::string tuning_text(const TrainingJob& job, const std::string& stack) {
   return std::string(job.lora.use_dora ? "DoRA" : "LoRA") + " of rank " +
          std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
          (!row_of(job.tuning).quantized_weights ? ""
-          : stack.ends_with("8bit")             ? " over 8-bit weights"
+          : stack.find("8bit") != stack.npos    ? " over 8-bit weights"
                                                 : " over 4-bit weights") +
          " (--set r=N --set target_modules=all-linear)";
 }
 
 // Other programs have them where they are asked for.
-std::string kernels_text(const TrainingJob& job) {
-  const bool fused = job.kernels.fused_loss;
-  return std::string(fused ? "with" : "without") +
-         " fused kernels for loss, norms and positions (--set fast_kernels=" +
-         (fused ? "None)" : "'[\"True\",\"True\",\"True\"]')") + ", " +
+std::string kernels_text(const TrainingJob& job, const std::string& stack) {
+  const KernelPlan& kernels = job.kernels;
+  std::vector<std::string> fused;
+  if (kernels.fused_loss) fused.emplace_back("loss");
+  if (kernels.fused_rms_norm) fused.emplace_back("norms");
+  if (kernels.fused_rope) fused.emplace_back("positions");
+  const bool by_default = StackModel::named(stack).fused_by_default;
+  const char* other = fused.empty() ? R"('["True","True","True"]')"
+                      : by_default  ? R"('["False","False","False"]')"
+                                    : "None";
+  return (fused.empty()
+              ? "without fused kernels for loss, norms and positions"
+              : std::string("with fused kernels for ") +
+                    (fused.size() == 3 ? "loss, norms and positions" : join(fused, " and "))) +
+         " (--set fast_kernels=" + other + "), " +
          (job.kernels.flash_attention ? "flash attention (--set flash_attn=false)"
                                       : "eager attention (--set flash_attn=true)");
 }
@@ -59,7 +69,7 @@ Definitions assumptions_of(const TrainingJob& job, const std::string& stack) {
                        {"", "optimizer " + std::string(name_of(job.optimizer.kind)) +
                                 (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
                                 " (--set optim=NAME)"}};
-  if (stack != "sftbench") lines.emplace_back("", kernels_text(job));
+  if (stack != "sftbench") lines.emplace_back("", kernels_text(job, stack));
   if (job.device.ranks > 1) lines.emplace_back("", ranks_text(job));
   return lines;
 }

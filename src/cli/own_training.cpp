@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kUsualLength = 2048;
+constexpr int64_t kUsualLength = 2048, kUsualLengthOfTrl = 1024;
 
 struct ProgramDefault {
   const char* program;
@@ -29,8 +29,11 @@ struct ProgramDefault {
   bool of_adapters = false;
 };
 
-// transformers' TrainingArguments, axolotl's schemas, and LLaMA-Factory's finetuning_args.py and model_args.py.
+// trl's SFTConfig and ModelConfig, axolotl's schemas, and LLaMA-Factory's finetuning_args.py and model_args.py.
 constexpr ProgramDefault kProgramDefaults[] = {
+    {"trl", "gradient_accumulation_steps", "1"},
+    {"trl", "r", "16", true},
+    {"trl", "lora_alpha", "32", true},
     {"LLaMA-Factory", "gradient_accumulation_steps", "1"},
     {"LLaMA-Factory", "r", "8", true},
     {"LLaMA-Factory", "lora_alpha", "16", true},
@@ -109,7 +112,8 @@ class Gathering {
 
   // What a program does where its file says nothing, and the experiments do something else.
   void add_defaults_of_program() {
-    const bool adapts = own_.file.tuning == "lora" || own_.file.tuning == "qlora";
+    const std::string& method = own_.file.tuning;
+    const bool adapts = method == "lora" || find_quantized_method(method) != nullptr;
     std::vector<std::string> added;
     for (const ProgramDefault& row : kProgramDefaults) {
       if (own_.file.program != row.program || (row.of_adapters && !adapts)) continue;
@@ -260,7 +264,8 @@ class Gathering {
   // What the model's positions leave of the usual length.
   int64_t length() const {
     const int64_t most = own_.model.folder.empty() ? 0 : most_positions(own_.model.folder);
-    return most > 0 ? std::min(most, kUsualLength) : kUsualLength;
+    const int64_t usual = own_.file.program == "trl" ? kUsualLengthOfTrl : kUsualLength;
+    return most > 0 ? std::min(most, usual) : usual;
   }
 
   const Selection& selection_;

@@ -33,6 +33,7 @@
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
+#include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/data_sets.h"
 #include "sftbench/results/measurement.h"
@@ -382,8 +383,15 @@ std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& 
     spdlog::info("{} trains by transformers: --stack sftbench predicts this program instead",
                  file.program);
   }
+  if (file.program.empty() && !arguments.selection.arguments_paths.empty() &&
+      !arguments.overrides.says_stack && stack == StackModel().name && asks_gpus(loaded.space)) {
+    spdlog::info(
+        "nothing tells whose file {} is: sftbench is predicted, and --stack {} is another program",
+        join(arguments.selection.arguments_paths), file.stack.empty() ? kPeoplesStack : file.stack);
+  }
   stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
-  return stack == kPeoplesStack && !file.stack.empty() ? file.stack : stack;
+  if (stack == kPeoplesStack && !file.stack.empty()) stack = file.stack;
+  return file.spares_logits ? stack_with_liger(stack) : stack;
 }
 
 int predict(PredictArguments arguments) {

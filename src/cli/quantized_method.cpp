@@ -5,6 +5,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/predict/stack_model.h"
 
 namespace sftbench {
 namespace {
@@ -13,6 +14,8 @@ constexpr std::array kMethods = {
     QuantizedMethod{"qlora", "transformers-bitsandbytes", true},
     QuantizedMethod{"lora-8bit", "transformers-bitsandbytes-8bit"},
 };
+
+constexpr std::string_view kLiger = "-liger";
 
 }  // namespace
 
@@ -23,6 +26,7 @@ const QuantizedMethod* find_quantized_method(std::string_view name) {
 }
 
 const QuantizedMethod* quantized_method_of(std::string_view stack) {
+  if (stack.ends_with(kLiger)) stack.remove_suffix(kLiger.size());
   const auto* const found =
       std::find_if(kMethods.begin(), kMethods.end(),
                    [stack](const auto& method) { return stack == method.stack; });
@@ -32,6 +36,12 @@ const QuantizedMethod* quantized_method_of(std::string_view stack) {
 std::string stack_beside(const std::string& stack, TuningMethod method) {
   const QuantizedMethod* nf4 = find_quantized_method(name_of(TuningMethod::kQlora));
   return stack == kPeoplesStack && row_of(method).quantizes ? nf4->stack : stack;
+}
+
+std::string stack_with_liger(const std::string& stack) {
+  const std::vector<std::string> names = StackModel::names();
+  const std::string name = stack + std::string(kLiger);
+  return std::find(names.begin(), names.end(), name) == names.end() ? stack : name;
 }
 
 std::vector<std::string> predicted_methods() {

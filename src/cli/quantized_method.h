@@ -26,6 +26,8 @@ const QuantizedMethod* find_quantized_method(std::string_view name);
 const QuantizedMethod* quantized_method_of(std::string_view stack);
 // What a program of `stack` quantizes weights with, where the method does: that of transformers is bitsandbytes.
 std::string stack_beside(const std::string& stack, TuningMethod method);
+// The same program with Liger's loss, which holds no logits; `stack` where there is none.
+std::string stack_with_liger(const std::string& stack);
 std::vector<std::string> predicted_methods();  // those that are not trained
 
 // That tunes with a method; InputError for an unknown one.

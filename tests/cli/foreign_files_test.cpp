@@ -164,8 +164,8 @@ TEST_F(ForeignFilesTest, LlamaFactorysKeysAreTranslated) {
                                     "template, or --chat-template"));
   EXPECT_THAT(refused(file),
               HasSubstr("arguments.yaml:8: dataset: found 'identity,other', names of "
-                        "LLaMA-Factory's dataset_info.json; expected --data FILE, which takes its "
-                        "place"));
+                        "LLaMA-Factory's dataset_info.json, and there is no "
+                        "data/dataset_info.json; expected --data FILE, which takes its place"));
   EXPECT_THAT(
       refused(file + "use_galore: true\nquantization_bit: 3\nexport_dir: x\n",
               {"--data", "pairs.json"}),
@@ -267,6 +267,82 @@ TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {
                           HasSubstr("adapter: found 'llama-adapter', which has no equal here; "
                                     "expected lora or qlora")));
   EXPECT_THAT(refused(file, {"--data", "pairs.json"}), Not(HasSubstr("datasets")));
+}
+
+// Answers that it generates, tables of them, and what it logs by.
+TEST_F(ForeignFilesTest, WhatEvaluationsGenerateChangesNothing) {
+  const ProgramResult result = with_file(
+      "base_model: my-llama\nsequence_len: 64\neval_max_new_tokens: 128\neval_table_size: 5\n"
+      "do_causal_lm_eval: true\ngenerate_samples: true\ngeneration_max_new_tokens: 50\n"
+      "include_tkps: true\nuse_trackio: false\nis_qwen_derived_model: true\n",
+      {"--data", "pairs.json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("no effect here: eval_max_new_tokens, eval_table_size, do_causal_lm_eval, "
+                        "generate_samples, generation_max_new_tokens (evaluations measure the loss "
+                        "alone, and generate nothing), include_tkps ("));
+  EXPECT_THAT(with_file("model_name_or_path: my-llama\nfinetuning_type: full\ncutoff_len: 64\n"
+                        "max_new_tokens: 512\ntop_p: 0.7\ndo_sample: true\nenable_thinking: true\n",
+                        {"--data", "pairs.json"})
+                  .err,
+              HasSubstr("no effect here: max_new_tokens, top_p, do_sample (evaluations"));
+}
+
+// --- what has no equal, and what was meant -------------------------------------------------------
+
+TEST_F(ForeignFilesTest, HintsAreWhatWasMeant) {
+  const std::string told = refused(
+      "model_name_or_path: my-llama\nfinetuning_type: lora\nlr: 1e-4\nepochs: 2\nrslora: true\n"
+      "loraplus_lr_ratio: 16\nrope_scaling: linear\nenable_thinking: false\ngalore_rank: 8\n"
+      "seq_len: 64\nembedding_lr: 1e-5\nmodel_config: {output_router_logits: true}\n",
+      {"--data", "pairs.json"});
+  for (const char* finding :
+       {"lr: has no equal here; did you mean 'learning_rate'?",
+        "epochs: has no equal here; did you mean 'num_train_epochs'?",
+        "rslora: has no equal here; did you mean 'use_rslora'?",
+        "loraplus_lr_ratio: has no equal here; expected one learning_rate for all that is trained",
+        "rope_scaling: has no equal here; expected --model DIR, whose config.json has it",
+        "enable_thinking: found false, which has no equal here; expected --chat-template FILE, "
+        "which says it, or true",
+        "galore_rank: has no equal here; expected full or LoRA tuning",
+        "seq_len: has no equal here; did you mean 'max_length'?",
+        "embedding_lr: has no equal here; expected one learning_rate",
+        "model_config: has no equal here; expected --model DIR"}) {
+    EXPECT_THAT(told, HasSubstr(finding));
+  }
+}
+
+TEST_F(ForeignFilesTest, ARecipeOfTorchtuneIsNamed) {
+  EXPECT_THAT(refused("model:\n  _component_: torchtune.models.llama3_1.lora_llama3_1_8b\n"
+                      "  lora_rank: 8\noptimizer:\n  _component_: torch.optim.AdamW\n  lr: 3e-4\n"),
+              HasSubstr("--arguments: arguments.yaml is a torchtune recipe; expected arguments of "
+                        "trl, axolotl or LLaMA-Factory, or options (--model, --data, "
+                        "--learning-rate), with --stack torchtune of `sftbench predict`"));
+}
+
+TEST_F(ForeignFilesTest, StatesOfTorchaoAreAsLargeAsThoseOfBitsandbytes) {
+  const std::vector<std::string> data = {"--data", "pairs.json"};
+  for (const char* text : {"base_model: my-llama\nsequence_len: 64\noptimizer: adamw_torch_8bit\n",
+                           "model_name_or_path: my-llama\noptim: adamw_torch_8bit\n"})
+    EXPECT_EQ(taken(text, data)["optimizer"]["name"], "adamw_bnb_8bit");
+}
+
+// By FSDP or by the model, whichever says so.
+TEST_F(ForeignFilesTest, LayersAreCheckpointedWhereEitherSaysSo) {
+  const auto checkpoints = [this](const std::string& text) {
+    return taken("model_name_or_path: my-llama\n" + text,
+                 {"--data", "pairs.json"})["activations"]["gradient_checkpointing"];
+  };
+  const std::string fsdp = "fsdp_config: {activation_checkpointing: ";
+  EXPECT_EQ(checkpoints("gradient_checkpointing: false\n" + fsdp + "true}\n"), true);
+  EXPECT_EQ(checkpoints("gradient_checkpointing: true\n" + fsdp + "false}\n"), true);
+  EXPECT_EQ(checkpoints(fsdp + "false}\n"), false);
+}
+
+TEST_F(ForeignFilesTest, BatchFlatteningIsFreeOfPadding) {
+  EXPECT_EQ(taken("base_model: my-llama\nsequence_len: 64\nbatch_flattening: true\n",
+                  {"--data", "pairs.json"})["data"]["padding"],
+            "none");
 }
 
 // --- fms-hf-tuning -------------------------------------------------------------------------------

@@ -25,10 +25,12 @@ struct ArgumentFile {
   std::optional<int64_t> data_shards;       // parallelism_config_dp_shard_size
   std::optional<int64_t> train_batch_size;  // DeepSpeed's: of all ranks and micro-batches of a step
   std::string train_batch_place;            // where that stands
-  // LLaMA-Factory or axolotl, where nothing says FSDP or DeepSpeed: they train several ranks under DDP.
+  // `program`, where nothing says FSDP or DeepSpeed: it trains several ranks under DDP.
   std::string whole_by;
-  std::string program;       // LLaMA-Factory or axolotl, by keys that no other has; empty: another
-  std::string stack;         // of config/stacks.yaml, where a file asks for DeepSpeed or unsloth
+  std::string program;  // trl, LLaMA-Factory or axolotl, by keys that no other has; empty: another
+  std::string stack;    // of config/stacks.yaml, where a file asks for DeepSpeed or unsloth
+  bool spares_logits =
+      false;  // it asks for a loss of Liger or Cut Cross-Entropy that holds no logits
   bool of_llmforge = false;  // keys that no other program has
   bool on_cpus = false;
   std::string dtype_of_model;  // where torch_dtype auto stands

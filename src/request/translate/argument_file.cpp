@@ -21,7 +21,32 @@ YamlNode number_node(double number) {
   return node;
 }
 
+// Words that no program has, and whose nearest spelling is something else.
+constexpr std::pair<std::string_view, const char*> kMeant[] = {
+    {"lr", "learning_rate"},
+    {"rank", "lora_r"},
+    {"alpha", "lora_alpha"},
+    {"dropout", "lora_dropout"},
+    {"rslora", "use_rslora"},
+    {"dora", "use_dora"},
+    {"epochs", "num_train_epochs"},
+    {"batch_size_per_device", "per_device_train_batch_size"},
+    {"seq_len", "max_length"},
+    {"seq_length", "max_length"},
+    {"train_file", "training_data_path"},
+    {"data_path", "training_data_path"}};
+
+constexpr std::string_view kTrl = "trl";
+
+// Those of trl give way to those of programs around it.
 constexpr std::pair<std::string_view, const char*> kOwnKeys[] = {
+    {"use_peft", "trl"},
+    {"use_bnb_nested_quant", "trl"},
+    {"assistant_only_loss", "trl"},
+    {"dataset_name", "trl"},
+    {"dataset_train_split", "trl"},
+    {"dataset_test_split", "trl"},
+    {"dataset_mixture", "trl"},
     {"finetuning_type", "LLaMA-Factory"},
     {"cutoff_len", "LLaMA-Factory"},
     {"base_model", "axolotl"},
@@ -59,8 +84,10 @@ void ArgumentFileReader::member(const std::string& key, const YamlNode& node,
   // An empty text of this property lets all of an entry bear loss.
   const bool says_empty = name->what == "response_template" && node.is_scalar() && !node.is_null();
   if (says_nothing(node) && !says_empty) return;
-  for (const auto& [own_key, program] : kOwnKeys)
-    if (key == own_key) program_ = program;
+  for (const auto& [own_key, program] : kOwnKeys) {
+    const bool gives_way = !program_.empty() && program == kTrl;
+    if (key == own_key && !gives_way) program_ = program;
+  }
   for (const char* word : {"fsdp", "deepspeed", "zero_", "dp_shard"}) {
     const bool is_off = node.is_scalar() && argument_text(node) == "false";
     says_how_to_share_ = says_how_to_share_ || (!is_off && key.find(word) != key.npos);
@@ -96,6 +123,9 @@ void ArgumentFileReader::unknown(const std::string& key, const YamlNode& node,
     return error(node, path, "found " + describe(node), "a mapping of arguments");
   }
   if (says_nothing(node)) return;
+  for (const auto& [word, meant] : kMeant) {
+    if (key == word) return error(node, path, "has no equal here", {}, meant);
+  }
   // To look for the nearest takes longer than all else, and only the first errors are shown.
   error(node, path, "has no equal here", {},
         diagnostics_->full() ? std::string() : nearest_spelling(key, argument_keys()));
@@ -147,8 +177,12 @@ void ArgumentFileReader::settle() {
   settle_adapters();
   settle_evaluation();
   settle_padding();
+  settle_checkpointing();
   settle_mxfp4();
+  settle_kernels();
   settle_hub_data();
+  settle_registered_data();
+  settle_named_template();
   settle_invocation();
   file_.on_cpus = !taken("use_cpu").empty();
   file_.best_model = !taken("best_model").empty();
@@ -287,36 +321,6 @@ void ArgumentFileReader::settle_mxfp4() {
                         "dequantize: true beside it");
   }
   (void)taken("mxfp4");
-}
-
-// trl's names of a dataset, of which --data makes one. It evaluates the other split where eval_strategy
-// asks for evaluations.
-void ArgumentFileReader::settle_hub_data() {
-  const HubData& data = hub_data_;
-  const GivenValue* other = find("training_data_path");
-  if (given_.data || (data.name.empty() && other != nullptr)) return;
-  if (data.name.empty()) {
-    if (data.config.empty() && (data.split.empty() || data.split == DatasetPart().split)) return;
-    return diagnostics_->error(0, data.config.empty() ? "dataset_train_split" : "dataset_config",
-                               "is given alone", "dataset_name beside it");
-  }
-  const auto named = [&data](const std::string& split) {
-    DatasetPart part;
-    part.config = data.config;
-    if (!split.empty()) part.split = split;
-    return text_node(data.name + text_of(part));
-  };
-  if (other != nullptr) {
-    return diagnostics_->error(0, data.source, "says what " + other->source + " says, too",
-                               "one of them");
-  }
-  file_.values.push_back({data.source, "training_data_path", named(data.split)});
-  const GivenValue* strategy = find("eval_strategy");
-  const bool evaluates = strategy != nullptr && !is_value(strategy->value, "no") &&
-                         !is_value(strategy->value, "false");
-  if (!evaluates || find("validation_data_path") != nullptr || find("eval_split") != nullptr)
-    return;
-  file_.values.push_back({data.source, "validation_data_path", named(data.test_split)});
 }
 
 // fms-hf-tuning reads the text beside peft_method alora alone.

@@ -97,6 +97,7 @@ bool is_section(const std::string& key) {
                                                   "training_arguments",
                                                   "ipex_config",
                                                   "gradient_accumulation_kwargs",
+                                                  "liger_kernel_config",
                                                   "tokens"};
   return kSections.count(key) > 0;
 }
@@ -104,7 +105,8 @@ bool is_section(const std::string& key) {
 std::string key_in_section(const std::string& section, const std::string& key) {
   // Elsewhere their members' names mean something else, or nothing.
   static const std::set<std::string> kOwnNames = {"dataset_kwargs", "gradient_accumulation_kwargs",
-                                                  "ipex_config", "special_tokens", "tokens"};
+                                                  "ipex_config",    "liger_kernel_config",
+                                                  "special_tokens", "tokens"};
   if (kOwnNames.count(section) > 0) return section + "." + key;
   // transformers leaves out the beginning that accelerate's names have.
   return section == "fsdp_config" && !key.starts_with("fsdp_") ? "fsdp_" + key : key;

@@ -1,8 +1,10 @@
 // Reads files of arguments, each key by its row in the table.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "translate/argument_names.h"
@@ -34,12 +36,16 @@ class ArgumentFileReader : ArgumentValues {
   void settle_adapters();
   void settle_evaluation();
   void settle_padding();
+  void settle_checkpointing();
   void settle_mxfp4();
   void settle_hub_data();
+  void settle_registered_data();
+  void settle_named_template();
   void settle_invocation();
   void settle_trackers();
   void settle_llmforge();
   void settle_whole();
+  void settle_kernels();
   void read_deepspeed_files();
   void deepspeed(const YamlNode& root);
 
@@ -57,6 +63,7 @@ class ArgumentFileReader : ArgumentValues {
   void data_processor(const YamlNode& node, const std::string& path);
   void stage(const YamlNode& node, const std::string& path);
   void registered_dataset(const YamlNode& node, const std::string& path);
+  void dataset_folder(const YamlNode& node, const std::string& path);
   void nothing(const YamlNode&, const std::string&) {}
   void template_of(const YamlNode& node, const std::string& path);
   void named_template(const YamlNode& node, const std::string& path);
@@ -72,9 +79,13 @@ class ArgumentFileReader : ArgumentValues {
   void processes(const YamlNode& node, const std::string& path);
   void data_shards(const YamlNode& node, const std::string& path);
   void checkpointing_options(const YamlNode& node, const std::string& path);
+  void optimizer(const YamlNode& node, const std::string& path);
+  void fsdp_checkpointing(const YamlNode& node, const std::string& path);
   void attention(const YamlNode& node, const std::string& path);
   void fast_kernels(const YamlNode& node, const std::string& path);
   void liger(const YamlNode& node, const std::string& path);
+  void liger_kernel(const YamlNode& node, const std::string& path);
+  void cut_cross_entropy(const YamlNode& node, const std::string& path);
   void plugins(const YamlNode& node, const std::string& path);
   void experts(const YamlNode& node, const std::string& path);
   void gptq(const YamlNode& node, const std::string& path);
@@ -96,6 +107,9 @@ class ArgumentFileReader : ArgumentValues {
   void worker_resources(const YamlNode& node, const std::string& path);
   void trainer_resources(const YamlNode& node, const std::string& path);
 
+  void switch_kernel(const YamlNode& node, const std::string& path, const std::string& name);
+  bool has_kernel(const char* name, bool usual) const;
+
   // Steps, or below 1 a share of all of them.
   void steps(const YamlNode& node, const std::string& path, std::optional<int64_t>& count_of_steps,
              std::optional<double>& ratio);
@@ -103,8 +117,8 @@ class ArgumentFileReader : ArgumentValues {
 
   const std::vector<std::string>& paths_;
   std::string deepspeed_path_;
-  bool says_how_to_share_ = false;           // FSDP or DeepSpeed
-  std::string program_;                      // LLaMA-Factory or axolotl, of keys that no other has
+  bool says_how_to_share_ = false;  // FSDP or DeepSpeed
+  std::string program_;             // trl, LLaMA-Factory or axolotl, of keys that no other has
   std::optional<YamlNode> deepspeed_block_;  // where the file of arguments holds it
   GivenElsewhere given_;
   struct Idle {
@@ -115,6 +129,23 @@ class ArgumentFileReader : ArgumentValues {
   struct HubData {
     std::string source, name, config, split, test_split = "test";
   } hub_data_;
+  struct Registered {  // LLaMA-Factory's sets
+    std::string source, value;
+    std::vector<std::string> names;
+    std::string folder = "data", beside;  // dataset_dir, and the folder of the file that says it
+  } registered_;
+  bool of_texts_ = false;  // LLaMA-Factory's stage pt
+  struct NamedTemplate {
+    std::string source, value, name;
+  } named_template_;                // of another program's own
+  std::string fsdp_checkpointing_;  // where FSDP is to checkpoint, or not to
+  bool fsdp_checkpoints_ = false;
+  struct Liger {
+    std::string place;      // of what asks for it
+    bool by_name = false;   // as axolotl's plugin: what no key names stays
+    std::string cut_place;  // of what asks for Cut Cross-Entropy
+    std::map<std::string, std::pair<std::string, bool>> kernels;  // where it stands, and whether
+  } liger_;
   std::string logging_directory_, tensorboard_;
   std::optional<int64_t> rank_without_alpha_;
   std::string rank_place_, all_targets_, pads_to_length_;

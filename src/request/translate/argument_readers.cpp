@@ -4,6 +4,7 @@
 
 #include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
+#include "sftbench/jinja/template.h"
 #include "sftbench/plan/tracker_spec.h"
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_layers.h"
@@ -33,7 +34,7 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"data_config_path", &Self::data_configuration},
       {"dataprocessor", &Self::data_processor},
       {"dataset", &Self::registered_dataset},
-      {"dataset_dir", &Self::nothing},  // of `dataset`
+      {"dataset_dir", &Self::dataset_folder},
       {"media_dir", &Self::nothing},
       {"chat_template", &Self::template_of},
       {"chat_template_path", &Self::template_of},
@@ -66,6 +67,9 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"dp_shard_size", &Self::data_shards},
       {"gradient_checkpointing_kwargs", &Self::checkpointing_options},
       {"activation_checkpointing_kwargs", &Self::checkpointing_options},
+      {"optim", &Self::optimizer},
+      {"optimizer", &Self::optimizer},
+      {"fsdp_activation_checkpointing", &Self::fsdp_checkpointing},
       {"attn_implementation", &Self::attention},
       {"flash_attn_implementation", &Self::attention},
       {"flash_attn", &Self::attention},
@@ -73,6 +77,15 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"use_liger", &Self::liger},
       {"use_liger_kernel", &Self::liger},
       {"enable_liger_kernel", &Self::liger},
+      {"liger_kernel_config.rope", &Self::liger_kernel},
+      {"liger_kernel_config.rms_norm", &Self::liger_kernel},
+      {"liger_kernel_config.cross_entropy", &Self::liger_kernel},
+      {"liger_kernel_config.fused_linear_cross_entropy", &Self::liger_kernel},
+      {"liger_rope", &Self::liger_kernel},
+      {"liger_rms_norm", &Self::liger_kernel},
+      {"liger_cross_entropy", &Self::liger_kernel},
+      {"liger_fused_linear_cross_entropy", &Self::liger_kernel},
+      {"cut_cross_entropy", &Self::cut_cross_entropy},
       {"plugins", &Self::plugins},
       {"fast_moe", &Self::experts},
       {"auto_gptq", &Self::gptq},
@@ -183,11 +196,22 @@ void ArgumentFileReader::data_processor(const YamlNode& node, const std::string&
   read_data_processor(node, path, *diagnostics_, taker());
 }
 
-// LLaMA-Factory's names of its dataset_info.json.
+// LLaMA-Factory's names of its dataset_info.json, which are read when the stage is known.
 void ArgumentFileReader::registered_dataset(const YamlNode& node, const std::string& path) {
-  if (given_.data) return;
-  error(node, path, "found " + describe(node) + ", names of LLaMA-Factory's dataset_info.json",
-        "--data FILE, which takes its place");
+  std::vector<std::string> names;
+  for (const YamlNode& item : node.is_sequence() ? node.items : std::vector<YamlNode>{node}) {
+    for (const std::string& name : parts_of(item.text, ',')) names.emplace_back(trimmed(name));
+  }
+  registered_.source = place(node, path);
+  registered_.value = describe(node);
+  registered_.names = std::move(names);
+  if (registered_.beside.empty())
+    registered_.beside = std::filesystem::path(diagnostics_->file()).parent_path().string();
+}
+
+void ArgumentFileReader::dataset_folder(const YamlNode& node, const std::string& path) {
+  registered_.folder = text(node, path);
+  registered_.beside = std::filesystem::path(diagnostics_->file()).parent_path().string();
 }
 
 // LLaMA-Factory's training on whole texts.
@@ -195,23 +219,33 @@ void ArgumentFileReader::stage(const YamlNode& node, const std::string& path) {
   if (!is_value(node, "pt"))
     return error(node, path, "found " + describe(node) + ", which has no equal here", "sft or pt");
   put("response_template", text_node("None"), path);
+  of_texts_ = true;
   note(place(node, path) + " pt: entries are packed where --padding packed says so");
 }
 
-// A word is axolotl's name of a template of its own.
+// A word is axolotl's name of a template of its own. A file may stand beside the one that names it.
 void ArgumentFileReader::template_of(const YamlNode& node, const std::string& path) {
   const std::string& name = node.text;
   const bool is_word =
       node.is_scalar() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
         return std::isalnum(c) != 0 || c == '_' || c == '-';
       });
-  if (!is_word || std::filesystem::exists(name)) return put("chat_template", node, path);
+  const bool is_text = !node.is_scalar() || jinja::is_template(name);
+  if (is_text || std::filesystem::exists(name)) return put("chat_template", node, path);
+  const std::filesystem::path beside =
+      std::filesystem::path(diagnostics_->file()).parent_path() / name;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(beside, error)) {
+    YamlNode file = text_node(beside.string());
+    file.line = node.line;
+    return put("chat_template", std::move(file), path);
+  }
+  if (!is_word) return put("chat_template", node, path);
   if (!name.starts_with("tokenizer_default")) named_template(node, path);
 }
 
 void ArgumentFileReader::named_template(const YamlNode& node, const std::string& path) {
-  note(place(node, path) + " " + describe(node) +
-       ": conversations follow the tokenizer's own template, or --chat-template");
+  named_template_ = {place(node, path), describe(node), node.text};
 }
 
 void ArgumentFileReader::special_token(const YamlNode& node, const std::string& path) {
@@ -287,7 +321,7 @@ void ArgumentFileReader::data_shards(const YamlNode& node, const std::string& pa
   file_.data_shards = count(node, path);
 }
 
-// --- kernels and adapters ------------------------------------------------------------------------
+// --- adapters ------------------------------------------------------------------------------------
 
 void ArgumentFileReader::checkpointing_options(const YamlNode& node, const std::string& path) {
   const std::optional<YamlNode> options = mapping_of(node);
@@ -299,63 +333,6 @@ void ArgumentFileReader::checkpointing_options(const YamlNode& node, const std::
       error(value, path + "." + key, "has no equal here", "use_reentrant");
     }
   }
-}
-
-// The kernels of others compute what this program's attention does.
-void ArgumentFileReader::attention(const YamlNode& node, const std::string& path) {
-  const std::string found = argument_text(node);
-  const bool foreign =
-      found == "flash_attention_3" || found == "flash_attention_4" || found == "fa3" ||
-      found == "xformers" || found == "flex_attention" ||
-      (found.starts_with("kernels-community/") && found.find("flash-attn") != std::string::npos);
-  if (foreign) {
-    note(place(node, path) + " " + describe(node) + ": attention is this program's own");
-    return put_text("flash_attn", "true", path);
-  }
-  chosen(*find_argument("attn_implementation"), node, path);
-}
-
-void ArgumentFileReader::fast_kernels(const YamlNode& node, const std::string& path) {
-  YamlNode list = node;
-  for (YamlNode& item : list.items) {
-    if (item.value.is_boolean()) item.value = item.value.get<bool>() ? "True" : "False";
-    item.text = item.value.is_string() ? item.value.get<std::string>() : item.text;
-  }
-  put("fast_kernels", std::move(list), path);
-}
-
-// Its kernels are the three of fast_kernels.
-void ArgumentFileReader::liger(const YamlNode& node, const std::string& path) {
-  if (is_value(node, "false")) return;
-  if (!is_value(node, "true")) {
-    return error(node, path, "found " + describe(node) + ", which has no equal here",
-                 "false or true");
-  }
-  YamlNode kernels;
-  kernels.kind = YamlNode::Kind::kSequence;
-  kernels.line = node.line;
-  kernels.items.assign(3, text_node("True"));
-  put("fast_kernels", std::move(kernels), path);
-}
-
-// axolotl's integrations of kernels compute what this program's do; liger's are all three.
-void ArgumentFileReader::plugins(const YamlNode& node, const std::string& path) {
-  for (const YamlNode& item : node.is_sequence() ? node.items : std::vector<YamlNode>{node}) {
-    const bool of_kernels = item.text.find("liger") != std::string::npos ||
-                            item.text.find("cut_cross_entropy") != std::string::npos;
-    if (item.text.ends_with(".LigerPlugin")) liger(scalar_node("true"), path);
-    if (of_kernels) continue;
-    error(item, path, "found " + describe(item) + ", which has no equal here",
-          "the plugins of liger and cut_cross_entropy, whose kernels are this program's own");
-  }
-}
-
-// A number, fms-hf-tuning's list of one, or its ep_degree.
-void ArgumentFileReader::experts(const YamlNode& node, const std::string& path) {
-  if (is_value(node, "false")) return;
-  const YamlNode* degree = node.find("ep_degree");
-  put("fast_moe",
-      degree != nullptr ? *degree : (node.items.size() == 1 ? node.items.front() : node), path);
 }
 
 void ArgumentFileReader::lora_rank(const YamlNode& node, const std::string& path) {
@@ -437,11 +414,6 @@ void ArgumentFileReader::report_to(const YamlNode& node, const std::string& path
 
 void ArgumentFileReader::log_folder(const YamlNode& node, const std::string& path) {
   logging_directory_ = text(node, path);
-}
-
-// fms-hf-tuning names the kernels; weights are GPTQ's.
-void ArgumentFileReader::gptq(const YamlNode&, const std::string& path) {
-  put_text("quantized_tuning", "gptq-lora", path);
 }
 
 // --- ranks ---------------------------------------------------------------------------------------

@@ -9,11 +9,10 @@
 #include "sftbench/data/entry_template.h"
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_names.h"
+#include "translate/argument_reasons.h"
 
 namespace sftbench {
 namespace {
-
-constexpr const char* kOtherData = "--data FILE, which takes its place";
 
 std::string text_at(const YamlNode& mapping, const char* key) {
   const YamlNode* node = mapping.find(key);
@@ -158,7 +157,7 @@ std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& p
   if (split.find('[') != std::string::npos) {
     diagnostics.error(*set.find("split"), path + ".split",
                       "found '" + split + "', a part of a split, which has no equal here",
-                      "max_samples: N, for the first N entries");
+                      "split: train, and max_samples: N for the first N entries");
   }
   take("training_data_path",
        at_line(text_node(place_of_data(place, text_at(set, "name"),
