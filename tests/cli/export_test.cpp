@@ -13,6 +13,7 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -228,6 +229,114 @@ TEST_F(ExportTest, StateAndParametersAreOffloadedByOneKey) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(read_file((folder_ / "trl/accelerate.yaml").string()),
               HasSubstr("fsdp_offload_params: true"));
+}
+
+// By itself: the data, their form and the template are in the files, too.
+TEST_F(ExportTest, FilesAreReadBackWithTheirData) {
+  const std::vector<std::string> model = {
+      "--set", "model_name=llama3.1-8b", "--set", "gpu_model=NVIDIA-L4", "--weights", "random"};
+  const std::vector<std::string> usual = {
+      "--experiment", "lora",         "--set", "number_gpus=1",
+      "--set",        "batch_size=2", "--set", "model_max_length=64"};
+  const std::string chat = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  const struct {
+    const char* data;
+    std::vector<std::string> form, programs;
+  } cases[] = {{"texts.jsonl",
+                {"--text-field", "text", "--response-template", "### Response:"},
+                {"fms-hf-tuning"}},
+               {"texts.jsonl",
+                {"--text-field", "text", "--response-template", "None"},
+                {"trl", "axolotl", "llamafactory"}},
+               {"chats.jsonl", {"--chat-template", chat}, {"fms-hf-tuning", "trl", "axolotl"}},
+               {"alpaca.jsonl", {}, {"axolotl", "llamafactory"}},
+               {"prompts.jsonl", {}, {"trl", "llamafactory"}}};
+  for (const auto& [data, form, programs] : cases) {
+    std::vector<std::string> words = usual;
+    words.insert(words.end(), model.begin(), model.end() - 2);
+    words.insert(words.end(), {"--data", data});
+    words.insert(words.end(), form.begin(), form.end());
+    std::vector<std::string> own = words;
+    own.insert(own.end(), {"--weights", "random"});
+    const Json asked = job(own)["data"];
+    for (const std::string& name : programs) {
+      fs::remove_all(folder_ / name);
+      const ProgramResult result = exported(words, name);
+      ASSERT_EQ(result.status, 0) << result.err;
+      const ExportProgram* program = find_export_program(name);
+      std::vector<std::string> back = {"--arguments", name + "/accelerate.yaml", "--arguments",
+                                       name + "/" + program->file};
+      back.insert(back.end(), model.begin(), model.end());
+      const Json read = job(back)["data"];
+      EXPECT_EQ(read, asked) << name << " " << data << Json::diff(asked, read);
+    }
+  }
+}
+
+// axolotl's plugin has them by their names.
+TEST_F(ExportTest, FusedKernelsAreReadBack) {
+  for (const char* name : {"trl", "axolotl", "llamafactory"}) {
+    for (const char* fast : {R"(["True","True","True"])", R"(["True","False","False"])",
+                             R"(["False","True","True"])"}) {
+      const bool all = std::string(fast).find("False") == std::string::npos;
+      if (!all && std::string(name) != "axolotl") continue;
+      fs::remove_all(folder_ / name);
+      const std::string given = std::string("fast_kernels=") + fast;
+      const ProgramResult result = exported(
+          {"--experiment", "lora", "--set", "model_name=llama3.1-8b", "--set",
+           "gpu_model=NVIDIA-L4", "--set", "number_gpus=1", "--set", "batch_size=2", "--set",
+           "model_max_length=64", "--data", "texts.jsonl", "--text-field", "text", "--set", given},
+          name);
+      ASSERT_EQ(result.status, 0) << result.err;
+      const Json read =
+          job({"--arguments", std::string(name) + "/" + find_export_program(name)->file, "--set",
+               "model_name=llama3.1-8b", "--set", "gpu_model=NVIDIA-L4", "--set", "number_gpus=1",
+               "--weights", "random"});
+      EXPECT_EQ(read["inputs"]["fast_kernels"], Json::parse(fast)) << name;
+    }
+  }
+}
+
+// What it cannot say of a conversation, it says that it cannot.
+TEST_F(ExportTest, ChatTemplatesGoAlong) {
+  const auto exported_chats = [this](const char* program, const std::string& chat,
+                                     const std::string& mask = "assistant") {
+    fs::remove_all(folder_ / program);
+    std::vector<std::string> words = {
+        "--experiment", "lora",          "--set", "model_name=llama3.1-8b",
+        "--set",        "number_gpus=1", "--set", "gpu_model=NVIDIA-L4",
+        "--set",        "batch_size=2",  "--set", "model_max_length=64",
+        "--data",       "chats.jsonl"};
+    if (!chat.empty()) words.insert(words.end(), {"--chat-template", chat, "--mask", mask});
+    const ProgramResult result = exported(words, program);
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::string text = result.out;
+    for (const char* name : {"trl.yaml", "axolotl.yaml", "chat_template.jinja", "train.sh"}) {
+      const fs::path file = folder_ / program / name;
+      if (fs::exists(file)) text += read_file(file.string());
+    }
+    return text;
+  };
+  const std::string plain = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  const std::string marked =
+      "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}";
+  EXPECT_THAT(exported_chats("trl", marked),
+              AllOf(HasSubstr("chat_template_path: chat_template.jinja"), HasSubstr(marked),
+                    HasSubstr("assistant_only_loss: true")));
+  EXPECT_THAT(exported_chats("trl", plain),
+              AllOf(HasSubstr("# all of a conversation bears loss: assistant_only_loss of trl "
+                              "needs {% generation %} in the chat template"),
+                    Not(HasSubstr("assistant_only_loss: true"))));
+  EXPECT_THAT(exported_chats("trl", {}),
+              AllOf(HasSubstr("assistant_only_loss: true"), Not(HasSubstr("chat_template_path")),
+                    HasSubstr("which trl adds to well-known ones")));
+  EXPECT_THAT(exported_chats("axolotl", plain),
+              AllOf(HasSubstr("chat_template: jinja"), HasSubstr("chat_template_jinja: ")));
+  EXPECT_THAT(exported_chats("axolotl", plain, "fms"),
+              HasSubstr("# conversation_mask fms has no equal in axolotl, which has a mask of its "
+                        "own"));
+  EXPECT_THAT(exported_chats("llamafactory", plain),
+              AllOf(HasSubstr("# llamafactory has no key for a chat template"), HasSubstr(plain)));
 }
 
 // Forms that a program has itself.

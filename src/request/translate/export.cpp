@@ -1,6 +1,7 @@
 #include "sftbench/translate/export.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "sftbench/base/error.h"
@@ -34,6 +35,7 @@ class Exporter {
     express({"model_name_or_path", model});
     put_precision();
     for (const ExportFact& fact : export_facts(job_)) express(fact);
+    put_kernels_of_plugin();
     put_tokenizer();
     put_data();
     put_quantization();
@@ -151,12 +153,21 @@ class Exporter {
                                                                    : std::nullopt;
   }
 
+  // axolotl's plugin replaces what is named.
+  void put_kernels_of_plugin() {
+    if (!arguments_.contains("plugins")) return;
+    const Json fast = job_.inputs.at("fast_kernels");
+    const char* keys[] = {"liger_fused_linear_cross_entropy", "liger_rms_norm", "liger_rope"};
+    for (size_t i = 0; i < std::size(keys); ++i)
+      if (fast.at(i) == "True") arguments_[keys[i]] = true;
+  }
+
   // Liger's are all of them.
   static std::optional<Json> kernels(const std::string& key, const Json& value) {
     if (key == "fast_kernels") return value;
     const bool liger = key == "use_liger_kernel" || key == "enable_liger_kernel";
-    if (value != Json({"True", "True", "True"})) return std::nullopt;
     if (key == "plugins") return Json({"axolotl.integrations.liger.LigerPlugin"});
+    if (value != Json({"True", "True", "True"})) return std::nullopt;
     return liger ? std::optional(Json(true)) : std::nullopt;
   }
 
@@ -197,7 +208,7 @@ class Exporter {
   }
 
   void put_data() {
-    ExportedData data = exported_data(program_.name, job_.data);
+    ExportedData data = exported_data(program_.name, job_);
     if (!data.refusal.empty()) refuse(data.refusal, data.expected);
     arguments_.update(data.arguments);
     if (arguments_.value("stage", "") == "pt") arguments_.erase("neat_packing");  // not its own
@@ -213,7 +224,8 @@ class Exporter {
 
   void put_quantization() {
     if (!row_of(job_.tuning).quantized_weights) return;
-    const bool bitsandbytes = row_of(job_.tuning).quantizes, eight = stack_.ends_with("8bit");
+    const bool bitsandbytes = row_of(job_.tuning).quantizes,
+               eight = stack_.find("8bit") != std::string::npos;
     const bool once = bitsandbytes && !is_double_quantized();
     const std::string text = !bitsandbytes ? program_.gptq
                              : eight       ? program_.int8

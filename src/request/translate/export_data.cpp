@@ -7,11 +7,14 @@
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/huggingface/datasets.h"
+#include "sftbench/jinja/template.h"
 
 namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kTemplateFile = "chat_template.jinja";
 
 // Where the data are, as load_dataset() of the package datasets takes it.
 struct Place {
@@ -41,8 +44,11 @@ Place place_of(const DataSource& data) {
 
 class DataExporter {
  public:
-  DataExporter(const std::string& program, const DataSource& data)
-      : program_(program), data_(data), place_(place_of(data)) {}
+  DataExporter(const std::string& program, const TrainingJob& job)
+      : program_(program), data_(job.data), place_(place_of(job.data)) {
+    const Json given = job.inputs.value("chat_template", Json());
+    gives_template_ = given.is_string() && given != "None" && !data_.chat_template.empty();
+  }
 
   ExportedData exported() {
     if (!data_.mixture.empty()) {
@@ -55,6 +61,11 @@ class DataExporter {
       put_axolotl();
     } else {
       put_llamafactory();
+    }
+    if (is_conversation() && data_.mask != ConversationMask::kAssistant &&
+        program_ != "fms-hf-tuning") {
+      out_.notes.push_back(std::string("conversation_mask ") + name_of(data_.mask) +
+                           " has no equal in " + program_ + ", which has a mask of its own");
     }
     return std::move(out_);
   }
@@ -88,9 +99,26 @@ class DataExporter {
       out_.notes.push_back("all of an entry bears loss: response_template has no equal in " +
                            program_);
   }
-  void note_template() {
-    if (!data_.chat_template.empty())
-      out_.notes.push_back("conversations follow the tokenizer's own template");
+  // trl needs marks in the template to tell what assistants say, but for well-known ones it adds them.
+  void put_trls_conversations() {
+    Json& arguments = out_.arguments;
+    const std::string& text = data_.chat_template;
+    const bool marks = !text.empty() && jinja::Template(text, "chat_template").marks_generation();
+    if (gives_template_) {
+      arguments["chat_template_path"] = kTemplateFile;
+      out_.files.push_back({kTemplateFile, text});
+    }
+    if (gives_template_ && !marks) {
+      out_.notes.emplace_back(
+          "all of a conversation bears loss: assistant_only_loss of trl needs {% generation %} in "
+          "the chat template");
+    } else {
+      arguments["assistant_only_loss"] = true;
+      if (!marks)
+        out_.notes.emplace_back(
+            "assistant_only_loss needs {% generation %} in the chat template, which trl adds to "
+            "well-known ones");
+    }
   }
 
   void put_fms() {
@@ -132,7 +160,8 @@ class DataExporter {
       out_.arguments["dataset_text_field"] = data_.text_field;
       return note_loss();
     }
-    if (is_conversation() && data_.conversation_field == kConversationField) return note_template();
+    if (is_conversation() && data_.conversation_field == kConversationField)
+      return put_trls_conversations();
     if (is_conversation())
       return refuse("conversations in " + data_.conversation_field, kConversationField);
     if (!data_.pretokenized && !has_form(kPromptCompletionForm)) refuse_form();
@@ -151,7 +180,10 @@ class DataExporter {
     } else if (is_conversation()) {
       set["type"] = "chat_template";
       set["field_messages"] = data_.conversation_field;
-      note_template();
+      if (gives_template_) {
+        out_.arguments["chat_template"] = "jinja";
+        out_.arguments["chat_template_jinja"] = data_.chat_template;
+      }
     } else if (has_form(kAlpacaForm)) {
       set["type"] = "alpaca";
     } else {
@@ -177,7 +209,13 @@ class DataExporter {
     } else if (is_conversation()) {
       set["formatting"] = "openai";
       set["columns"] = {{"messages", data_.conversation_field}};
-      note_template();
+      if (gives_template_) {
+        out_.files.push_back({kTemplateFile, data_.chat_template});
+        out_.notes.emplace_back(
+            std::string("llamafactory has no key for a chat template: conversations follow the "
+                        "tokenizer's own until the model's folder has ") +
+            kTemplateFile);
+      }
     } else if (has_form(kAlpacaForm)) {
       set["columns"] = {{"prompt", "instruction"}, {"query", "input"}, {"response", "output"}};
       arguments["template"] = "alpaca";
@@ -197,13 +235,14 @@ class DataExporter {
   const std::string& program_;
   const DataSource& data_;
   Place place_;
+  bool gives_template_ = false;  // rather than the tokenizer's own
   ExportedData out_;
 };
 
 }  // namespace
 
-ExportedData exported_data(const std::string& program, const DataSource& data) {
-  return DataExporter(program, data).exported();
+ExportedData exported_data(const std::string& program, const TrainingJob& job) {
+  return DataExporter(program, job).exported();
 }
 
 }  // namespace sftbench

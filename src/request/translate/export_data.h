@@ -18,6 +18,6 @@ struct ExportedData {
       expected;  // the form of the entries that the program has not, and what it has
 };
 
-ExportedData exported_data(const std::string& program, const DataSource& data);
+ExportedData exported_data(const std::string& program, const TrainingJob& job);
 
 }  // namespace sftbench
