@@ -217,11 +217,13 @@ Definitions assumptions_of(const RecommendationView& view) {
     lines.emplace_back("", beyond);
   if (best.padding == Padding::kPacked) {
     lines.emplace_back(
-        "", counted(best.rows_per_step, "row of a step holds", "rows of a step hold") + " about " +
-                counted(std::llround(static_cast<double>(best.rows_per_step) *
-                                     view.work().entries_per_row),
-                        "entry", "entries") +
-                " (--batch)");
+        "",
+        counted(best.rows_per_step, "row of a step holds", "rows of a step hold") + " about " +
+            counted(
+                std::llround(static_cast<double>(best.rows_per_step) * view.work().entries_per_row),
+                "entry", "entries") +
+            (question.packed ? ", and " + std::to_string(question.batch) + " are asked (--batch)"
+                             : std::string(" (--batch counts rows)")));
   }
   if (question.workload.epochs != 1) {
     lines.emplace_back("", cell_text(question.workload.epochs) + " epochs: " +

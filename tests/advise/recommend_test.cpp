@@ -10,7 +10,9 @@
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <set>
 
+#include "advise/option_space.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/variants/sharding_strategy.h"
@@ -288,6 +290,30 @@ TEST(RecommendTest, PackedRowsHoldAboutTheEntriesOfAStep) {
   asked.packed->lengths.assign(100, 30000);
   asked.packed->entries_per_row = 100;
   EXPECT_EQ(answer(asked).cheapest->padding, Padding::kLongest) << "one row holds too many";
+}
+
+// 32 entries are about 7 rows. As many as 8 GPUs divide are the same step on each number of them.
+TEST(RecommendTest, PackedRowsOfAStepAreTheSameOnAnyNumberOfGpus) {
+  Question asked = question("llama3.2-1b", kLora);
+  asked.workload.lengths.assign(1600, 400);
+  asked.workload.entries = 1600;
+  asked.packed = asked.workload;
+  asked.packed->padding = Padding::kPacked;
+  asked.packed->entries = 348;
+  asked.packed->entries_per_row = 4.6;
+  asked.packed->lengths.assign(348, 2048);
+  const std::vector<Option> options = options_to_try(asked, Json::object());
+  std::set<int64_t> counts;
+  for (const Option& option : options) {
+    if (option.padding != Padding::kPacked) continue;
+    counts.insert(option.gpus);
+    EXPECT_EQ(option.rows_per_step, 8) << option.gpus;
+    EXPECT_EQ(option.gpus / option.context_ranks * option.batch_per_gpu * option.accumulation, 8);
+  }
+  EXPECT_EQ(counts, (std::set<int64_t>{1, 2, 4, 8}));
+  asked.most_gpus = 1;
+  for (const Option& option : options_to_try(asked, Json::object()))
+    EXPECT_EQ(option.rows_per_step, option.padding == Padding::kPacked ? 7 : 32);
 }
 
 TEST(RecommendTest, AGpuWithoutBfloat16TrainsInFloat16) {

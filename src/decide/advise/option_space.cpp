@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kGpusOfANode = 8;
 constexpr int64_t kFewTiles = 4;  // more of them save nothing more
-constexpr double kMostOff = 2;    // entries of a step, over those that are asked for
+constexpr double kMostOff = 1.5;  // entries of a step, over those that are asked for, or below
 constexpr const char* kBackend = "distributed_backend";
 constexpr const char* kSharding = "fsdp_sharding_strategy";
 constexpr const char* kCheckpointing = "gradient_checkpointing";
@@ -50,7 +50,7 @@ std::vector<int64_t> batches_of(int64_t rows) {
 class OptionSpace {
  public:
   OptionSpace(const Question& question, const Json& switches)
-      : question_(question), switches_(switches) {
+      : question_(question), switches_(switches), packed_rows_(packed_rows(question)) {
     const ModelFacts* model = Catalog::shipped().models.find(question.model);
     const bool has_experts = model != nullptr && model->experts() > 0;
     may_tile_ = question.by_this_program && !has_experts && !question.given.contains(kTiles) &&
@@ -86,7 +86,7 @@ class OptionSpace {
       if (option.gpus % among != 0) continue;
       option.context_ranks = among;
       const int64_t groups = option.gpus / among;
-      const int64_t rows = rows_of_step(option, groups);
+      const int64_t rows = is_packed(option) ? packed_rows_ : question_.batch;
       if (rows == 0 || rows % groups != 0) continue;
       option.rows_per_step = rows;
       const int64_t of_group = rows / groups;
@@ -99,15 +99,33 @@ class OptionSpace {
     }
   }
 
-  // Rows of packed entries are fewer: as many as hold about the entries that are asked for, or none.
-  int64_t rows_of_step(const Option& option, int64_t groups) const {
-    if (!question_.packed || option.padding != question_.packed->padding) return question_.batch;
-    const double entries_of_row = question_.packed->entries_per_row;
-    const auto batch = static_cast<double>(question_.batch);
-    const double of_group = batch / entries_of_row / static_cast<double>(groups);
-    const int64_t rows = groups * std::max<int64_t>(1, std::llround(of_group));
-    const double off = static_cast<double>(rows) * entries_of_row / batch;
-    return off <= kMostOff && off >= 1 / kMostOff ? rows : 0;
+  bool is_packed(const Option& option) const {
+    return question_.packed && option.padding == question_.packed->padding;
+  }
+
+  // Rows of packed entries are fewer: as many as hold about the entries that are asked for, on any
+  // number of GPUs. Most of these numbers divide them. None are near enough: 0.
+  static int64_t packed_rows(const Question& question) {
+    if (!question.packed) return 0;
+    const double asked = static_cast<double>(question.batch) / question.packed->entries_per_row;
+    const auto off = [asked](int64_t rows) {
+      const double ratio = static_cast<double>(rows) / asked;
+      return std::max(ratio, 1 / ratio);
+    };
+    const std::vector<int64_t> counts = gpu_counts(question);
+    const auto divided = [&counts](int64_t rows) {
+      return std::count_if(counts.begin(), counts.end(),
+                           [rows](int64_t gpus) { return rows % gpus == 0; });
+    };
+    int64_t best = 0;
+    const auto last = static_cast<int64_t>(asked * kMostOff);
+    for (int64_t rows = std::max<int64_t>(1, std::llround(asked / kMostOff)); rows <= last;
+         ++rows) {
+      if (off(rows) > kMostOff) continue;
+      const bool more = best == 0 || divided(rows) > divided(best);
+      if (more || (divided(rows) == divided(best) && off(rows) < off(best))) best = rows;
+    }
+    return best;
   }
 
   void add_strategies(Option option) {
@@ -154,6 +172,7 @@ class OptionSpace {
 
   const Question& question_;
   const Json& switches_;
+  const int64_t packed_rows_;  // of a step
   bool may_tile_ = false;
   std::vector<Option> options_;
 };
