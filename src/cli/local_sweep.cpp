@@ -226,6 +226,7 @@ class Campaign {
       table.rows.push_back(preview_row(cell, status));
     }
     for (const std::string& problem : stored_.take_problems()) spdlog::warn("{}", problem);
+    warn_of_fewer();
     print_table(table, format);
     return 0;
   }
@@ -250,6 +251,7 @@ class Campaign {
     view.close();
     say_how_it_ended(end, sweep, options_, arguments_.output);
     if (search && end == SweepEnd::kComplete) search->say_how_it_went();
+    if (!search && end == SweepEnd::kComplete) warn_of_fewer();
     const bool to_its_end =
         end == SweepEnd::kComplete || end == SweepEnd::kLimit || end == SweepEnd::kDeadline;
     if (to_its_end && spdlog::should_log(spdlog::level::info))
@@ -259,6 +261,11 @@ class Campaign {
   }
 
  private:
+  void warn_of_fewer() const {
+    const std::string why = walk_.why_fewer(arguments_.output);
+    if (!why.empty()) spdlog::warn("{}", why);
+  }
+
   // Nothing where the walk alone says what comes next.
   std::unique_ptr<SearchChooser> make_search() {
     if (!operation_.search) return nullptr;

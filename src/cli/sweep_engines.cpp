@@ -177,6 +177,7 @@ Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep, int64_t cp
   }
   Cells cells;
   cells.all = list.cells(walk);
+  if (const std::string why = walk.why_fewer(sweep.output); !why.empty()) spdlog::warn("{}", why);
   cells.digest = list.digest();
   cells.data_paths = list.data_paths();
   return cells;

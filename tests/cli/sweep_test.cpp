@@ -371,6 +371,24 @@ TEST_F(SweepTest, AnOperationSaysWhichEntitiesInWhichOrder) {
   EXPECT_EQ(occurrences(again.err, "start "), 0u) << "a seed repeats the choice";
 }
 
+TEST_F(SweepTest, ASelectorOnAnEmptyFolderSaysWhyNothingIsMeasured) {
+  std::ofstream(folder_ / "walk.yaml")
+      << "spaces: [any]\noperation:\n  module: {operatorName: random_walk, operationType: search}\n"
+         "  parameters: {numberEntities: 2, samplerConfig: {samplerType: selector, mode: "
+         "sequential}}\n";
+  const std::vector<std::string> words = {"--operation", (folder_ / "walk.yaml").string()};
+  std::vector<std::string> dry = words;
+  dry.push_back("--dry-run");
+  for (const auto& asked : {words, dry}) {
+    const ProgramResult result = sweep(asked);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err,
+                HasSubstr("no entity is taken: a selector takes those that have results"));
+  }
+  EXPECT_EQ(sweep({"--limit", "2"}).status, 0);
+  EXPECT_THAT(sweep(words).err, Not(HasSubstr("taken: ")));
+}
+
 TEST_F(SweepTest, TheBreakerStopsASweepOnABrokenMachine) {
   write_space("[64, 128, 256, 512, 1024]", "[2, 4, 6, 8]");
   const ProgramResult result = sweep({"--simulate", "exit_at_step=1", "--max-quick-failures", "4"});

@@ -269,6 +269,31 @@ TEST(WalkTest, FiltersCountTheExperimentsThatAreMeasured) {
   EXPECT_THAT(entities(space, operation, 0, store), ElementsAre(4));
 }
 
+TEST(WalkTest, WhyNoneOrFewerAreTakenIsSaid) {
+  const Space space = grid(kTwoExperiments);
+  const auto why = [&space](const Operation& operation, const Walk::Lookup& recorded) {
+    Walk walk(space, operation, 0, recorded);
+    while (walk.next()) {
+    }
+    return walk.why_fewer("results");
+  };
+  Operation operation = ordered(WalkOrder::kSequential);
+  EXPECT_EQ(why(operation, store), "");
+  operation.sampler = Sampler::kSelector;
+  EXPECT_EQ(why(operation, {}),
+            "no entity is taken: a selector takes those that have results, and results has none of "
+            "this space; samplerType generator takes new ones");
+  EXPECT_EQ(why(operation, store), "");
+  operation.number_entities = 3;
+  EXPECT_EQ(why(operation, store), "");
+  operation.number_entities = 5;
+  EXPECT_THAT(why(operation, store), testing::StartsWith("3 of 5 entities are taken: a selector"));
+  operation.filter = EntityFilter::kMeasured;
+  EXPECT_EQ(why(operation, {}),
+            "no entity is taken: of those that have results, the filter takes those that are "
+            "measured in results");
+}
+
 TEST(WalkTest, TheStoreIsAskedOnlyWhenAnAnswerMatters) {
   const Space space = grid(kTwoExperiments);
   int asked = 0;

@@ -130,6 +130,9 @@ class Walk : public WalkSource {
 
   int64_t entities_left_at_most() const override;
 
+  // Behind the end: why a selector or a filter took no entity, or fewer than numberEntities. Empty where it did.
+  std::string why_fewer(const std::string& results) const;
+
  private:
   int64_t entity_at(int64_t position) const;
   bool wanted(int64_t entity) const;
@@ -147,6 +150,7 @@ class Walk : public WalkSource {
   std::vector<std::pair<int64_t, int64_t>> spans_;
   int64_t sampled_ = 0;  // entities that were yielded
   int64_t limit_;
+  bool is_counted_;                    // the limit is asked for
   std::optional<WalkStep> following_;  // the current entity's next experiment
 };
 

@@ -61,7 +61,8 @@ Walk::Walk(const Space& space, const Operation& operation, uint64_t seed, Lookup
       filter_(operation.filter),
       order_(operation.order),
       seed_(seed),
-      limit_(operation.number_entities.value_or(space.entity_count())) {
+      limit_(operation.number_entities.value_or(space.entity_count())),
+      is_counted_(operation.number_entities.has_value()) {
   const std::vector<std::string> names = dimension_names(space);
   if (limit_ > space.entity_count()) {
     fail(operation, "numberEntities", "asks for " + counted(limit_, "entity", "entities"),
@@ -127,6 +128,24 @@ bool Walk::wanted(int64_t entity) const {
       return measured > 0 && measured < experiments;
   }
   return true;
+}
+
+std::string Walk::why_fewer(const std::string& results) const {
+  const bool chooses = sampler_ != Sampler::kGenerator || filter_ != EntityFilter::kNone;
+  if (!chooses || sampled_ == limit_ || (sampled_ > 0 && !is_counted_)) return {};
+  std::string text = sampled_ == 0 ? "no entity is taken: "
+                                   : std::to_string(sampled_) + " of " +
+                                         counted(limit_, "entity is", "entities are") + " taken: ";
+  if (filter_ == EntityFilter::kNone) {
+    return text + "a selector takes those that have results, and " + results + " has " +
+           (sampled_ == 0 ? "none" : "no more") +
+           " of this space; samplerType generator takes new ones";
+  }
+  const char* wanted = filter_ == EntityFilter::kMeasured     ? "measured"
+                       : filter_ == EntityFilter::kUnmeasured ? "unmeasured"
+                                                              : "partly measured";
+  if (sampler_ == Sampler::kSelector) text += "of those that have results, ";
+  return text + "the filter takes those that are " + wanted + " in " + results;
 }
 
 void Walk::jump(double part) {
