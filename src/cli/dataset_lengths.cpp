@@ -1,5 +1,7 @@
 #include "cli/dataset_lengths.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -83,7 +85,8 @@ std::vector<int64_t> CountedFile::count(const Tokenizer& tokenizer, int threads,
 }
 
 void CountedFile::tell_account() const {
-  if (dataset_) sftbench::tell_account(*dataset_);
+  if (dataset_) return sftbench::tell_account(*dataset_);
+  spdlog::warn("texts alone are counted: a run adds the chat template, and positions of pictures");
 }
 
 CountedData count_data(const std::string& option, const DatasetForms& forms) {
@@ -95,22 +98,29 @@ CountedData count_data(const std::string& option, const DatasetForms& forms) {
   return counted;
 }
 
-std::vector<int64_t> count_lengths(const TrainingJob& job) {
+TrainedLengths count_lengths(const TrainingJob& job) {
   const std::string& directory = job.model.tokenizer_directory;
-  TextDatasetOptions options = text_options(job.data, 0);
-  options.model_max_length = kUncut;
-  if (!job.data.chat_template.empty()) {
-    options.chat_template = {job.data.chat_template, "chat_template"};
-    options.now = std::time(nullptr);
-  }
   Tokenizer tokenizer =
       directory.empty() ? Tokenizer::builtin() : Tokenizer::from_directory(directory);
   complete_special_tokens(tokenizer);
-  CountedFile file(job.data.path, tokenizer, options);
-  std::vector<int64_t> lengths = lengths_of(file, job.data.path, directory, tokenizer);
-  const int64_t most = job.data.most_entries;
-  if (most > 0 && most < std::ssize(lengths)) lengths.resize(static_cast<size_t>(most));
-  return lengths;
+  const std::vector<DataSet> sets = data_sets(job);
+  std::vector<int64_t> all, sizes;
+  for (const DataSet& set : sets) {
+    TextDatasetOptions options = text_options(set.source, 0);
+    options.model_max_length = kUncut;
+    if (!job.data.chat_template.empty()) {
+      options.chat_template = {job.data.chat_template, "chat_template"};
+      options.now = std::time(nullptr);
+    }
+    CountedFile file(set.source.path, tokenizer, options);
+    const std::vector<int64_t> own = lengths_of(file, set.source.path, directory, tokenizer);
+    all.insert(all.end(), own.begin(), own.end());
+    sizes.push_back(file.size());
+  }
+  TrainedLengths trained = {{}, divide_entries(job, sets, sizes).training};
+  for (const int64_t entry : trained.entries)
+    trained.lengths.push_back(all[static_cast<size_t>(entry)]);
+  return trained;
 }
 
 }  // namespace sftbench

@@ -215,17 +215,20 @@ Json as_json(const PredictedRows& rows, const Uncertainty& uncertainty) {
   return json;
 }
 
-// Of --lengths-of, or of the file that is trained on; empty: not known.
-std::vector<int64_t> lengths_of(const PredictArguments& arguments,
-                                const MeasurementRequest& request, const TrainingJob& job) {
-  if (!arguments.data.dataset.empty()) return count_data("--lengths-of", arguments.data).lengths;
-  std::error_code error;
-  const bool given = request.inputs.value("training_data_path", Json()).is_string();
-  const bool texts = job.data.image_field.empty();
-  if (!given || !texts || lacks_chat_template(job) ||
-      !std::filesystem::exists(job.data.path, error))
-    return {};
-  return count_lengths(job);
+// Of --lengths-of, or of the files that are trained on; none: not known.
+TrainedLengths lengths_of(const PredictArguments& arguments, const MeasurementRequest& request,
+                          const TrainingJob& job) {
+  if (!arguments.data.dataset.empty())
+    return {count_data("--lengths-of", arguments.data).lengths, {}};
+  const bool given =
+      request.inputs.value("training_data_path", Json()).is_string() || !job.data.mixture.empty();
+  if (!given || !job.data.image_field.empty() || lacks_chat_template(job)) return {};
+  const std::vector<DataSet> sets = data_sets(job);
+  const bool are_here = std::all_of(sets.begin(), sets.end(), [](const DataSet& set) {
+    std::error_code error;
+    return std::filesystem::exists(set.source.path, error);
+  });
+  return are_here ? count_lengths(job) : TrainedLengths();
 }
 
 // The exit status: whether it fits.
@@ -238,7 +241,10 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
   const Prediction full = oracle.predict(request);
   for (const std::string& note : full.notes)
     spdlog::info("{}", in_given_words(note, loaded, arguments.selection));
-  const PredictedRows rows = predicted_rows(full, lengths_of(arguments, request, full.job), oracle);
+  const TrainedLengths trained = lengths_of(arguments, request, full.job);
+  PredictedRows rows = predicted_rows(full, trained.lengths, oracle);
+  if (rows.worst && !trained.entries.empty())
+    rows.worst->entry = trained.entries[static_cast<size_t>(rows.worst->entry)];
   const MeasurementRequest asked = rows.alternatives(request);
   Definitions lines = lines_of(full.job, rows, uncertainty);
   Json json = as_json(rows, uncertainty);

@@ -88,7 +88,10 @@ void put_worst_batch(const PredictedRows& rows, const Uncertainty& uncertainty, 
                      ", micro-batch " + std::to_string(worst.micro_batch) + " of rank " +
                      std::to_string(worst.rank) + ": " + std::to_string(worst.rows) + " x " +
                      counted(worst.length, "token");
-  if (!packed) text += ", the longest is entry " + std::to_string(worst.entry);
+  if (!packed) {
+    text += ", the longest is entry " + std::to_string(worst.entry);
+    if (!rows.memory.job.data.mixture.empty()) text += " of the sets, one behind the other";
+  }
   lines.emplace_back("worst batch", text + "; needs " + in_gib(memory.expected));
   json["worst_batch"] = {{"step", worst.step},
                          {"steps", worst.steps},

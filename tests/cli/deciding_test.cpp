@@ -244,6 +244,38 @@ TEST_F(DecidingTest, TheLengthsOfTheDataDecideWhatFits) {
   EXPECT_EQ(counted["worst_batch"], trained["worst_batch"]);
 }
 
+// Sets one behind the other are rows as those of one file.
+TEST_F(DecidingTest, TheLengthsOfSeveralSetsAreCounted) {
+  const auto parsed = [](const std::string& out) {
+    return Json::parse(out.substr(out.find("{\n")));
+  };
+  const std::string first = texts_of({3, 5, 4, 6}), second = texts_of({5, 400, 7, 3});
+  const std::string one = file("one.jsonl", first + second);
+  const std::string a = file("a.jsonl", first), b = file("b.jsonl", second);
+  const std::string axolotl =
+      file("axolotl.yaml", "datasets:\n  - {path: " + a +
+                               ", type: completion, field: text}\n  - {path: " + b +
+                               ", type: completion, field: text}\n");
+  const Json alone =
+      parsed(output_of(rows_of("4096", {"--data", one, "--text-field", "text"})))["worst_batch"];
+  EXPECT_EQ(alone["longest_entry"], 5);
+  for (const std::vector<std::string>& several :
+       {std::vector<std::string>{"--arguments", axolotl},
+        {"--set", R"(data_mixture={"datasets": [{"training_data_path": ")" + a +
+                      R"(", "dataset_text_field": "text"}, {"training_data_path": ")" + b +
+                      R"(", "dataset_text_field": "text"}]})"}}) {
+    EXPECT_EQ(parsed(output_of(rows_of("4096", several)))["worst_batch"], alone) << several[0];
+  }
+  const Json drawn = parsed(output_of(rows_of(
+      "4096",
+      {"--set",
+       R"(data_mixture={"datasets": [{"sampling": 0.5, "training_data_path": ")" + a +
+           R"(", "dataset_text_field": "text"}, {"sampling": 0.5, "training_data_path": ")" + b +
+           R"(", "dataset_text_field": "text"}]})"})))["worst_batch"];
+  EXPECT_EQ(drawn["longest_entry"], 5) << "wherever it stands in the mixture";
+  EXPECT_GE(drawn["steps"], 4);
+}
+
 std::vector<std::string> asked(std::vector<std::string> further) {
   std::vector<std::string> arguments = {"recommend", "--model", "llama3.1-8b"};
   arguments.insert(arguments.end(), further.begin(), further.end());

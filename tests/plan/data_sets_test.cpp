@@ -10,7 +10,10 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 std::string refusal(const std::string& mixture) {
   try {
@@ -147,6 +150,29 @@ TEST(DataSetsTest, NamesWhatIsWrongInAJobFile) {
       EXPECT_THAT(error.what(), HasSubstr(found));
     }
   }
+}
+
+TEST(DataSetsTest, EntriesAreDividedAsTheJobSays) {
+  const auto divided = [](const TrainingJob& job, const std::vector<int64_t>& sizes) {
+    return divide_entries(job, data_sets(job), sizes);
+  };
+  TrainingJob job = mixed(R"({"sets": [{"path": "a"}, {"path": "b"}]})");
+  EXPECT_THAT(divided(job, {2, 3}).training, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(divided(job, {2, 3}).evaluation, IsEmpty());
+  job.data.most_entries = 1;
+  EXPECT_THAT(divided(job, {2, 3}).training, ElementsAre(0, 2));
+  job.data.most_entries = 0;
+  job.evaluation.strategy = IntervalStrategy::kEpoch;
+  job.evaluation.split = 2;  // entries of all
+  EXPECT_EQ(divided(job, {2, 3}).training.size(), 3u);
+  EXPECT_EQ(divided(job, {2, 3}).evaluation.size(), 2u);
+  job.evaluation.split = 5;
+  EXPECT_THROW(divided(job, {2, 3}), RunError);
+  const TrainingJob shares =
+      mixed(R"({"sets": [{"path": "a", "share": 0.9}, {"path": "b", "share": 0.1}]})");
+  const std::vector<int64_t> drawn = divided(shares, {1, 3}).training;
+  EXPECT_GT(drawn.size(), 4u) << "a begins anew until b has given all";
+  EXPECT_THAT(drawn, IsSupersetOf({0, 1, 2, 3}));
 }
 
 TEST(DataSetsTest, ConversationsWithoutATemplateLackOne) {

@@ -19,6 +19,17 @@ struct DataSet {
 // InputError naming the key of job.data.mixture that is missing, unknown or of the wrong type.
 std::vector<DataSet> data_sets(const TrainingJob& job);
 
+// Numbers of entries, the sets one behind the other.
+struct DividedEntries {
+  std::vector<int64_t> training;  // in the order in which an epoch finds them before it shuffles
+  std::vector<int64_t> evaluation;
+};
+
+// Which entries of the sets of data_sets(job) are trained on, mixed as the job says, and which are held out. `sizes`: of
+// the sets, in entries. RunError(kData) where none is left to train on.
+DividedEntries divide_entries(const TrainingJob& job, const std::vector<DataSet>& sets,
+                              const std::vector<int64_t>& sizes);
+
 // What entries of the set are, without the chat template's time and origin.
 TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary);
 

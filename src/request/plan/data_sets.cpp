@@ -4,10 +4,13 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/data/mixing.h"
 
 namespace sftbench {
 namespace {
@@ -81,6 +84,16 @@ DataSet read_set(const DataSource& common, const Json& json, const std::string& 
   return set;
 }
 
+[[noreturn]] void refuse_split(const std::string& entries) {
+  throw RunError(ReasonCode::kData, entries + ", of which eval_split leaves none to train on");
+}
+
+std::vector<int64_t> at_positions(const std::vector<int64_t>& entries,
+                                  std::vector<int64_t> positions) {
+  for (int64_t& position : positions) position = entries[static_cast<size_t>(position)];
+  return positions;
+}
+
 }  // namespace
 
 std::vector<DataSet> data_sets(const TrainingJob& job) {
@@ -99,6 +112,42 @@ std::vector<DataSet> data_sets(const TrainingJob& job) {
     if (!job.evaluation.evaluates()) found.back().held_out = 0;
   }
   return found;
+}
+
+DividedEntries divide_entries(const TrainingJob& job, const std::vector<DataSet>& sets,
+                              const std::vector<int64_t>& sizes) {
+  const EvaluationPlan& evaluation = job.evaluation;
+  const uint64_t seed = job.data.sampling_seed;
+  DividedEntries divided;
+  std::vector<int64_t> left;  // to train on, one set behind the other
+  std::vector<int64_t> mixed_lengths;
+  std::vector<double> shares;
+  int64_t begin = 0;
+  for (size_t i = 0; i < sets.size(); begin += sizes[i++]) {
+    const int64_t most = job.data.most_entries;
+    const EntrySplit split = split_entries(most > 0 ? std::min(most, sizes[i]) : sizes[i],
+                                           sets[i].held_out, seed, sets[i].trained);
+    if (split.training.empty() && sets[i].trained != 0)
+      refuse_split(sets[i].source.path + " has " + counted(sizes[i], "entry", "entries"));
+    for (const int64_t entry : split.training) left.push_back(begin + entry);
+    for (const int64_t entry : split.evaluation) divided.evaluation.push_back(begin + entry);
+    if (sets[i].trained == 0) continue;  // evaluated alone
+    mixed_lengths.push_back(std::ssize(split.training));
+    shares.push_back(sets[i].share);
+  }
+  if (evaluation.evaluates() && evaluation.path.empty() && evaluation.split >= 1) {
+    EntrySplit of_all = split_entries(std::ssize(left), evaluation.split, seed);
+    if (of_all.training.empty())
+      refuse_split("there are " + counted(std::ssize(left), "entry", "entries"));
+    divided.training = at_positions(left, std::move(of_all.training));
+    divided.evaluation = at_positions(left, std::move(of_all.evaluation));
+  } else if (shares.size() < 2 || shares.front() == 0) {
+    divided.training = std::move(left);
+  } else {
+    const auto stopping = named<StoppingStrategy>(stopping_strategy(job.data));
+    divided.training = at_positions(left, interleave(mixed_lengths, shares, stopping, seed));
+  }
+  return divided;
 }
 
 bool lacks_chat_template(const TrainingJob& job) {

@@ -65,12 +65,6 @@ std::vector<std::vector<int64_t>> pack(const EncodedEntries& dataset,
   return packs;
 }
 
-std::vector<int64_t> at_positions(const std::vector<int64_t>& entries,
-                                  std::vector<int64_t> positions) {
-  for (int64_t& position : positions) position = entries[static_cast<size_t>(position)];
-  return positions;
-}
-
 // Packs are made to train on: what is evaluated is padded.
 Padding evaluation_padding(Padding padding) {
   return padding == Padding::kPacked ? Padding::kLongest : padding;
@@ -109,69 +103,19 @@ std::shared_ptr<TextDataset> TextPreparation::open(const DataSource& source) con
 
 void TextPreparation::open_sets() {
   std::vector<std::shared_ptr<TextDataset>> texts;
-  for (DataSet& from : data_sets(job_)) {
+  const std::vector<DataSet> sets = data_sets(job_);
+  std::vector<int64_t> sizes;
+  for (const DataSet& from : sets) {
     texts.push_back(open(from.source));
-    const int64_t most = job_.data.most_entries, size = texts.back()->size();
-    EntrySplit split = split_entries(most > 0 ? std::min(most, size) : size, from.held_out,
-                                     job_.data.sampling_seed, from.trained);
-    if (split.training.empty() && from.trained != 0) {
-      throw RunError(ReasonCode::kData, from.source.path + " has " +
-                                            counted(texts.back()->size(), "entry", "entries") +
-                                            ", of which eval_split leaves none to train "
-                                            "on");
-    }
-    sets_.push_back({std::move(from), texts.back(), std::move(split)});
+    sizes.push_back(texts.back()->size());
+    sets_.push_back({from, texts.back()});
   }
+  entries_ = divide_entries(job_, sets, sizes);
   mixture_ = std::make_shared<MixedTexts>(std::move(texts));
-  const EvaluationPlan& evaluation = job_.evaluation;
-  if (!evaluation.evaluates() || !evaluation.path.empty() || evaluation.split < 1) return;
-  const std::vector<int64_t> left = left_by_sets();
-  split_of_all_ = split_entries(std::ssize(left), evaluation.split, job_.data.sampling_seed);
-  if (!split_of_all_->training.empty()) return;
-  throw RunError(ReasonCode::kData, "there are " + counted(left.size(), "entry", "entries") +
-                                        ", of which eval_split leaves none to train on");
 }
 
 bool TextPreparation::is_plain() const {
-  return sets_.size() == 1 && !split_of_all_ &&
-         std::ssize(sets_.front().split.training) == sets_.front().texts->size();
-}
-
-std::vector<int64_t> TextPreparation::left_by_sets() const {
-  std::vector<int64_t> entries;
-  for (size_t i = 0; i < sets_.size(); ++i) {
-    for (const int64_t entry : sets_[i].split.training)
-      entries.push_back(mixture_->begin(i) + entry);
-  }
-  return entries;
-}
-
-std::vector<int64_t> TextPreparation::training_order() const {
-  const std::vector<int64_t> entries = left_by_sets();
-  if (split_of_all_) return at_positions(entries, split_of_all_->training);
-  std::vector<int64_t> lengths;
-  std::vector<double> shares;
-  for (const Set& set : sets_) {
-    if (set.from.trained == 0) continue;  // evaluated alone
-    lengths.push_back(std::ssize(set.split.training));
-    shares.push_back(set.from.share);
-  }
-  if (shares.size() < 2 || shares.front() == 0) return entries;
-  std::vector<int64_t> order =
-      interleave(lengths, shares, named<StoppingStrategy>(stopping_strategy(job_.data)),
-                 job_.data.sampling_seed);
-  return at_positions(entries, std::move(order));
-}
-
-std::vector<int64_t> TextPreparation::evaluated_entries() const {
-  if (split_of_all_) return at_positions(left_by_sets(), split_of_all_->evaluation);
-  std::vector<int64_t> entries;
-  for (size_t i = 0; i < sets_.size(); ++i) {
-    for (const int64_t entry : sets_[i].split.evaluation) {
-      entries.push_back(mixture_->begin(i) + entry);
-    }
-  }
-  return entries;
+  return sets_.size() == 1 && std::ssize(entries_.training) == mixture_->size();
 }
 
 void TextPreparation::encode(const std::vector<int64_t>& entries) {
@@ -188,7 +132,7 @@ void TextPreparation::require_responses(size_t entries) const {
 }
 
 TrainingData TextPreparation::training_data() {
-  std::vector<int64_t> order = training_order();
+  std::vector<int64_t> order = entries_.training;
   const Padding padding = job_.data.padding;
   if (padding == Padding::kPacked) {
     // Which entries share a row depends on the lengths of all.
@@ -228,7 +172,7 @@ EvaluationData TextPreparation::evaluation_data() {
     return entries;
   };
   if (job_.evaluation.path.empty()) {
-    EvaluationData data = evaluation_of(mixture_, evaluated_entries());
+    EvaluationData data = evaluation_of(mixture_, entries_.evaluation);
     encode(entries_of(data));
     return data;
   }

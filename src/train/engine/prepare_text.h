@@ -10,7 +10,6 @@
 #include "engine/step_batches.h"
 #include "sftbench/base/work_count.h"
 #include "sftbench/data/mixed_texts.h"
-#include "sftbench/data/mixing.h"
 #include "sftbench/plan/data_sets.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/tokenizer/tokenizer.h"
@@ -35,16 +34,10 @@ class TextPreparation {
   struct Set {
     DataSet from;
     std::shared_ptr<TextDataset> texts;
-    EntrySplit split;
   };
 
   std::shared_ptr<TextDataset> open(const DataSource& source) const;
   void open_sets();
-  // Numbers of the mixture, in the order in which an epoch finds them before it shuffles.
-  std::vector<int64_t> training_order() const;
-  std::vector<int64_t> evaluated_entries() const;
-  // What each set leaves to train on, one set behind the other.
-  std::vector<int64_t> left_by_sets() const;
   // Whether the order is that of the one file.
   bool is_plain() const;
   void encode(const std::vector<int64_t>& entries);
@@ -60,8 +53,7 @@ class TextPreparation {
   int64_t rank_;
   WorkCount& work_;
   std::vector<Set> sets_;
-  std::optional<EntrySplit>
-      split_of_all_;  // of positions in left_by_sets(): eval_split is a number
+  DividedEntries entries_;  // of the mixture
   std::shared_ptr<MixedTexts> mixture_;
 };
 
