@@ -8,7 +8,6 @@
 #include "data/golden.h"
 #include "sftbench/data/micro_batch.h"
 #include "sftbench/data/text_generator.h"
-#include "sftbench/data/token_count.h"
 #include "tokenizer/golden_tokenizer.h"
 
 namespace sftbench {
@@ -16,7 +15,6 @@ namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Rows = std::vector<std::vector<int64_t>>;
 
 std::vector<int64_t> all_of(int64_t entries) {
@@ -245,42 +243,21 @@ TEST_F(TextDatasetTest, ResponseBehindTheMaximumLengthIsNone) {
   EXPECT_EQ(dataset.entry(0).loss_begin, 4);
 }
 
-TEST_F(TextDatasetTest, EncodingAndCountingFillTheCacheWithTheSameNumbers) {
-  const fs::path folder =
-      fs::path(::testing::TempDir()) / ("sftbench-counts-" + std::to_string(::getpid()));
+// What is counted is what is trained on: EOS is, and what model_max_length cuts off would be.
+TEST_F(TextDatasetTest, EncodingFillsTheCacheWithTheTokensOfWholeEntries) {
   const JsonlFile file(lines_, "x.jsonl");
-  const TokenCacheKey key{.tokenizer_digest = "t",
-                          .dataset_digest = "d",
-                          .text_field = "output",
-                          .entries = file.size()};
-  TokenCountCache encoded(folder, key), counted(folder, key);
-  dataset_of(first_tokenizer(), 8).encode(all_of(file.size()), 2, &encoded);
-
-  int64_t last_progress = 0;
-  const auto counts =
-      count_tokens(file, "output", first_tokenizer(), 2, counted,
-                   [&](int64_t entries) { last_progress = std::max(last_progress, entries); });
-  EXPECT_EQ(counts,
-            golden_["tokenizers"][0]["cases"][0]["text_tokens"].get<std::vector<int64_t>>());
-  EXPECT_EQ(last_progress, file.size());
-  EXPECT_TRUE(encoded.complete());
-  for (int64_t i = 0; i < file.size(); ++i) EXPECT_EQ(encoded.tokens(i), counted.tokens(i));
-
-  // What is known is not counted again, even if it is wrong.
-  counted.set(3, 77);
-  EXPECT_EQ(count_tokens(file, "output", first_tokenizer(), 1, counted)[3], 77);
-}
-
-TEST_F(TextDatasetTest, CountingReportsBadEntries) {
-  const std::string lines = "{\"output\": \"fine\"}\nbroken\n";
-  TokenCountCache cache(
-      "/nowhere",
-      {.tokenizer_digest = "t", .dataset_digest = "d", .text_field = "output", .entries = 2});
-  try {
-    count_tokens(JsonlFile(lines, "x.jsonl"), "output", first_tokenizer(), 2, cache);
-    FAIL() << "no error";
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("x.jsonl:2: not JSON at column 1"));
+  TokenCountCache counts("/nowhere", {.tokenizer_digest = "t",
+                                      .dataset_digest = "d",
+                                      .text_field = "output",
+                                      .entries = file.size()});
+  TextDataset cut = dataset_of(first_tokenizer(), 8),
+              whole = dataset_of(first_tokenizer(), 1 << 20);
+  cut.encode(all_of(file.size()), 2, &counts);
+  whole.encode(all_of(file.size()), 2);
+  const Json& texts = golden_["tokenizers"][0]["cases"][0]["text_tokens"];
+  for (int64_t i = 0; i < file.size(); ++i) {
+    EXPECT_EQ(counts.tokens(i), whole.length(i)) << i;
+    EXPECT_EQ(counts.tokens(i), texts[static_cast<size_t>(i)].get<int64_t>() + 1) << i;
   }
 }
 

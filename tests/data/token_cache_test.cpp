@@ -75,7 +75,7 @@ TEST_F(TokenCacheTest, CorruptOrForeignFilesAreNeverTrusted) {
   EXPECT_FALSE(trusted_after([](Json& json) { json["tokens"] = "many"; }));
   EXPECT_FALSE(trusted_after([](Json& json) { json["tokens"][1] = 2.5; }));
   EXPECT_FALSE(trusted_after([](Json& json) { json["dataset"] = "another"; }));
-  EXPECT_FALSE(trusted_after([](Json& json) { json["schema"] = "sftbench.token_counts/2"; }));
+  EXPECT_FALSE(trusted_after([](Json& json) { json["schema"] = "sftbench.token_counts/1"; }));
   EXPECT_FALSE(trusted_after([](Json& json) { json.erase("digest"); }));
   EXPECT_FALSE(trusted_after([](Json& json) { json.erase("tokens"); }));
   EXPECT_FALSE(trusted_after([](Json& json) { json = Json::array({1, 2}); }));

@@ -1,6 +1,6 @@
 // How many tokens each entry of a dataset file has under one tokenizer, kept in a file so that it
-// is counted once. The counts are of the whole field, not truncated, so that one cache serves every
-// model_max_length.
+// is counted once. The counts are of all that training reads of it, EOS among it, not truncated, so
+// that one cache serves every model_max_length.
 //
 // One file per (tokenizer, dataset file, field), named by their digests. It is written atomically;
 // a file that is corrupt, or was made for something else, is treated as absent: recomputed, never

@@ -415,7 +415,7 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads, Token
     const bool invokes = last_invocation(ids, options_.invocation).has_value();
     const std::lock_guard lock(mutex);
     entries_[static_cast<size_t>(index)] = keep(read.entry);
-    if (counts != nullptr) counts->set(index, read.text_tokens);
+    if (counts != nullptr) counts->set(index, read.whole_tokens);
     add_to_account(index, read);
     if (!options_.invocation.empty()) ++(invokes ? invocations_.with : invocations_.without);
   };

@@ -14,7 +14,7 @@
 namespace sftbench {
 namespace {
 
-constexpr const char* kSchema = "sftbench.token_counts/1";
+constexpr const char* kSchema = "sftbench.token_counts/2";
 
 Json header(const TokenCacheKey& key) {
   return {{"schema", kSchema},
