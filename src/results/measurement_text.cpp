@@ -173,6 +173,12 @@ std::vector<std::string> data_warnings(const Measurement& m) {
     warnings.push_back("steps without a position that bears loss: " + std::to_string(steps));
   if (const int64_t tokens = count("doubtful_tokens"); tokens > 0)
     warnings.push_back("tokens that bear loss and are doubtful: " + std::to_string(tokens));
+  if (const Json remarks = at(m.extra, "/data/remarks"); remarks.is_array()) {
+    for (const Json& remark : remarks) {
+      warnings.push_back("in " + counted(remark.at("entries").get<int64_t>(), "entry", "entries") +
+                         ", " + remark.at("what").get<std::string>());
+    }
+  }
   if (const Json unused = at(m.extra, "/data/unused"); unused.is_array() && !unused.empty())
     warnings.push_back(
         "columns, keys and roles that are not used: " + std::to_string(unused.size()) + " (log)");

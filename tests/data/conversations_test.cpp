@@ -106,6 +106,50 @@ TEST(Conversations, KeysWithinMessagesAreNamedWhereTheirTextsStandNowhere) {
                            Pair("key strict of messages", 1)));
 }
 
+// Templates read tools of an entry, not of a message, and their name of a variable is no reading of it.
+TEST(Conversations, ToolsWithinAMessageAreNamed) {
+  const std::string of_entry =
+      "{% if tools %}{{ tools | tojson }}{% endif %}" + std::string(kTurns);
+  const std::string of_message =
+      "{% for m in messages %}{{ m.tools | tojson }}{% endfor %}" + std::string(kTurns);
+  const std::string line =
+      R"({"messages": [{"role": "user", "content": "a", "tools": [{"name": "f"}]}, {"role": "assistant", "content": "b"}]})";
+  EXPECT_THAT(encoded(line, "messages", of_entry).account.unused,
+              UnorderedElementsAre(Pair("key tools of messages", 1)));
+  EXPECT_THAT(encoded(line, "messages", of_message).account.unused, IsEmpty());
+}
+
+TEST(Conversations, ArgumentsThatAreNoObjectAreRemarkedOn) {
+  const auto remarks = [](const std::string& arguments, const std::string& written) {
+    const std::string calls =
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ c.function.name }}" +
+        written + "{% endfor %}\n{% endfor %}";
+    const std::string line =
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", )"
+        R"("tool_calls": [{"function": {"name": "f", "arguments": )" +
+        arguments + "}}]}]}";
+    const Encoded made = encoded(line, "messages", calls);
+    EXPECT_EQ(made.problem, "");
+    return made.account.remarks;
+  };
+  const std::string as_json = "{{ c.function.arguments | tojson }}";
+  const std::string said = "arguments of a tool call are no JSON object and are trained as ";
+  EXPECT_THAT(remarks(R"("city=Paris")", as_json),
+              UnorderedElementsAre(Pair(said + "a quoted text", 1)));
+  EXPECT_THAT(remarks(R"("[1, 2]")", as_json),
+              UnorderedElementsAre(Pair(said + "a quoted text", 1)));
+  EXPECT_THAT(remarks(R"("city=Paris")", "{{ c.function.arguments }}"),
+              UnorderedElementsAre(Pair(said + "they stand", 1)));
+  EXPECT_THAT(remarks(R"("{\"city\": \"Paris\"}")", as_json), IsEmpty());
+  EXPECT_THAT(remarks(R"({"city": "Paris"})", as_json), IsEmpty());
+  DataAccount account;
+  account.entries = 2;
+  account.remarks = {{said + "they stand", 2}};
+  EXPECT_THAT(warnings_about(account, false),
+              testing::ElementsAre("in 2 entries, " + said + "they stand"));
+}
+
 TEST(Conversations, AnEntrysFormFollowsItsColumns) {
   const auto form = [](const char* entry) {
     FoundForm found;
@@ -123,6 +167,9 @@ TEST(Conversations, AnEntrysFormFollowsItsColumns) {
   EXPECT_EQ(form(R"({"messages": "[]", "output": "b"})"), none);
   EXPECT_EQ(form(R"({"input_ids": [1], "messages": []})"), "pretokenized true");
   EXPECT_EQ(form(R"({"chosen": "a", "rejected": "b"})"), "no: chosen");
+  EXPECT_EQ(form(R"({"version": 1, "data": [{"instruction": "a", "output": "b"}]})"), "no: data");
+  EXPECT_EQ(form(R"({"train": [{"messages": []}], "test": []})"), "no: train");
+  EXPECT_EQ(form(R"({"text": "Bob", "entities": [{"text": "Bob"}], "tags": []})"), none);
   EXPECT_EQ(form(R"({"chosen": "a"})"), none);
   EXPECT_EQ(form(R"({"completions": ["a"], "labels": [true]})"), "no: completions");
   EXPECT_EQ(form(R"({"completions": ["a"]})"), none);

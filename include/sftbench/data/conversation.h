@@ -28,6 +28,7 @@ struct EncodedConversation {
   // Tokens that bear loss and may not be what an assistant says: fms-hf-tuning's masks, where beginnings look otherwise.
   int64_t doubtful_tokens = 0;
   std::vector<std::string> unused;  // what of the entry the template does not read: "column weight"
+  std::vector<std::string> remarks;  // sentences on the entry, each once
 };
 
 // Safe for concurrent calls, each with a tokenizer of its own.

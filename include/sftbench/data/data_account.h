@@ -17,7 +17,8 @@ struct DataAccount {
   int64_t without_loss = 0, without_loss_by_cut = 0;
   // Conversations whose masks may be wrong, and their tokens that bear loss.
   int64_t doubtful_entries = 0, doubtful_tokens = 0;
-  std::map<std::string, int64_t> unused;  // entries by what of them is not used: "column weight"
+  std::map<std::string, int64_t> unused;   // entries by what of them is not used: "column weight"
+  std::map<std::string, int64_t> remarks;  // and by what else is to be said of them
 
   void add(const DataAccount& other);
 };

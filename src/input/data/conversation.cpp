@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -15,17 +16,24 @@
 namespace sftbench {
 namespace {
 
-// Whether the text has it as a name of its own, not within another one.
-bool has_name(std::string_view text, std::string_view name) {
+// Whether the text has it as a name of its own, not within another one. `before`: what stands in front of it, one of
+// these; empty: anything else.
+bool has_name(std::string_view text, std::string_view name, std::string_view before = {}) {
   const auto is_part = [](char c) {
     return c == '_' || std::isalnum(static_cast<unsigned char>(c));
   };
   for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const char last = at == 0 ? ' ' : text[at - 1];
+    const bool begins = before.empty() ? !is_part(last) : before.find(last) != before.npos;
     const size_t end = at + name.size();
-    if ((at == 0 || !is_part(text[at - 1])) && (end == text.size() || !is_part(text[end])))
-      return true;
+    if (begins && (end == text.size() || !is_part(text[end]))) return true;
   }
   return false;
+}
+
+// Of an object: m.name, m['name'] or m.get("name"). A variable of the template may have the same name.
+bool reads_member(std::string_view text, std::string_view name) {
+  return has_name(text, name, ".'\"");
 }
 
 bool is_said_by_assistant(const Json& message) {
@@ -81,6 +89,7 @@ class ConversationEncoder::Labeling {
   }
 
   void encode() {
+    const std::set<std::string> texts = argument_texts();
     const jinja::Rendered rendered = render_whole();
     whole_ = rendered.text;
     encoded_.input_ids = tokenizer_.encode(whole_, false);
@@ -90,6 +99,7 @@ class ConversationEncoder::Labeling {
       label_turns(rendered.generation);
     }
     tell_unused();
+    remark_on_arguments(texts);
   }
 
  private:
@@ -253,6 +263,27 @@ class ConversationEncoder::Labeling {
     return false;
   }
 
+  // Of calls, where they are no objects.
+  std::set<std::string> argument_texts() const {
+    std::set<std::string> texts;
+    for (const Json& message : conversation_.messages) {
+      for (const Json& call : message.value("tool_calls", Json::array())) {
+        const Json arguments = call["function"].value("arguments", Json());
+        if (arguments.is_string()) texts.insert(arguments.get<std::string>());
+      }
+    }
+    return texts;
+  }
+
+  void remark_on_arguments(const std::set<std::string>& texts) {
+    if (texts.empty()) return;
+    const bool quoted = std::any_of(texts.begin(), texts.end(), [this](const std::string& text) {
+      return whole_.find(Json(text).dump()) != std::string::npos;
+    });
+    encoded_.remarks.push_back("arguments of a tool call are no JSON object and are trained as " +
+                               std::string(quoted ? "a quoted text" : "they stand"));
+  }
+
   void tell_unused() {
     for (const std::string& column : conversation_.unused_columns)
       encoded_.unused.push_back("column " + column);
@@ -262,7 +293,7 @@ class ConversationEncoder::Labeling {
       }
     }
     for (const std::string& key : conversation_.message_keys) {
-      if (!has_name(template_.text, key) || is_text_left_out(key))
+      if (!reads_member(template_.text, key) || is_text_left_out(key))
         encoded_.unused.push_back("key " + key + " of messages");
     }
     if (calls_tools(conversation_.messages) && !has_name(template_.text, "tool_calls"))

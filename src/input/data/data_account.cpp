@@ -30,6 +30,7 @@ void DataAccount::add(const DataAccount& other) {
   doubtful_entries += other.doubtful_entries;
   doubtful_tokens += other.doubtful_tokens;
   for (const auto& [what, count] : other.unused) unused[what] += count;
+  for (const auto& [what, count] : other.remarks) remarks[what] += count;
 }
 
 std::vector<std::string> warnings_about(const DataAccount& account, bool seeks_response) {
@@ -43,6 +44,8 @@ std::vector<std::string> warnings_about(const DataAccount& account, bool seeks_r
     }
     warnings.push_back(what + " of " + entries_text(count) + " is not used");
   }
+  for (const auto& [what, count] : account.remarks)
+    warnings.push_back("in " + entries_text(count) + ", " + what);
   if (account.cut_entries > 0) {
     warnings.push_back(
         entries_text(account.cut_entries) + " of " + std::to_string(account.entries) +
@@ -78,6 +81,9 @@ Json to_json(const DataAccount& account) {
     if (unused.size() == 1000) break;  // an entry may have 80,000 keys
     unused.push_back({{"what", what}, {"entries", count}});
   }
+  Json remarks = Json::array();
+  for (const auto& [what, count] : account.remarks)
+    remarks.push_back({{"what", what}, {"entries", count}});
   return {{"entries", account.entries},
           {"tokens", account.tokens},
           {"cut_entries", account.cut_entries},
@@ -86,7 +92,8 @@ Json to_json(const DataAccount& account) {
           {"entries_without_loss_by_cut", account.without_loss_by_cut},
           {"doubtful_entries", account.doubtful_entries},
           {"doubtful_tokens", account.doubtful_tokens},
-          {"unused", std::move(unused)}};
+          {"unused", std::move(unused)},
+          {"remarks", std::move(remarks)}};
 }
 
 }  // namespace sftbench

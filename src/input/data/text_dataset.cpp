@@ -138,7 +138,7 @@ struct TextDataset::Encoding {
   bool is_masked = true;     // `labels`, or all of its ids, say what bears loss
   bool bore_loss = false;    // before it was cut
   int64_t doubtful_tokens = 0;
-  std::vector<std::string> unused;
+  std::vector<std::string> unused, remarks;
 };
 
 std::string counted_text(const TextDatasetOptions& options) {
@@ -297,6 +297,7 @@ bool TextDataset::encode_conversation(const Tokenizer& tokenizer, const Json& ob
   encoding.text_tokens = encoding.whole_tokens = std::ssize(encoded.input_ids);
   encoding.doubtful_tokens = encoded.doubtful_tokens;
   encoding.unused = std::move(encoded.unused);
+  encoding.remarks = std::move(encoded.remarks);
   encoding.bore_loss = any_bears_loss(encoded.labels);
   const auto more = std::max<int64_t>(std::ssize(encoded.input_ids) - options_.model_max_length, 0);
   for (std::vector<int32_t>* values : {&encoded.input_ids, &encoded.labels}) {
@@ -389,6 +390,7 @@ void TextDataset::add_to_account(int64_t index, const Encoding& encoding) {
   if (encoding.doubtful_tokens > 0) ++account_.doubtful_entries;
   account_.doubtful_tokens += encoding.doubtful_tokens;
   for (const std::string& what : encoding.unused) ++account_.unused[what];
+  for (const std::string& what : encoding.remarks) ++account_.remarks[what];
   for (const auto& [column, type] : file_.left_out(index))
     ++account_.unused["column " + column + " (" + type + ")"];
 }
