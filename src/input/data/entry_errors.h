@@ -36,7 +36,8 @@ class EntryErrors {
     if (more > 0 && reported.back().line != 0) {  // 0: it is a column that is wrong, in all lines
       Diagnostic rest;
       rest.file = reported.front().file;
-      rest.message = std::to_string(more) + " more lines are wrong";
+      rest.message =
+          std::to_string(more) + (more == 1 ? " more line is wrong" : " more lines are wrong");
       reported.push_back(std::move(rest));
     }
     throw InputError(std::move(reported));

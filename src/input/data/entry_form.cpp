@@ -38,7 +38,7 @@ class FormFinder {
       return refuse("history", "the entries have earlier turns beside instruction and output",
                     "one list of messages in each entry");
     }
-    return false;
+    return find().property.empty() && !has("output") && is_whole_file();
   }
 
   FoundForm find() const {
@@ -61,6 +61,19 @@ class FormFinder {
  private:
   static FoundForm conversations(const std::string& column) {
     return {"conversation_column", column, "the entries are conversations (" + column + ")"};
+  }
+
+  // {"version": "1.1", "data": [entry, ...]}, or {"train": [entry, ...], ...}.
+  bool is_whole_file() {
+    for (const auto& [key, list] : entry_.items()) {
+      if (!list.is_array() || list.empty() || !list.front().is_object()) continue;
+      Diagnostic none;
+      const FormFinder first(list.front(), none);
+      if (first.find().property.empty() && !first.has("output")) continue;
+      return refuse(key, "holds a list of entries within one entry",
+                    "a file of that list, as jq ." + key + " FILE makes it");
+    }
+    return false;
   }
 
   const Json& value(const char* key) const {
