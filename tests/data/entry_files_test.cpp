@@ -55,6 +55,54 @@ TEST_F(EntryFiles, RowsOfCsvAndPackedFilesAreThoseThatPythonWrote) {
     EXPECT_EQ(rows_of(kFolder + name), rows) << name;
 }
 
+std::string widened(const std::string& text, size_t bytes, bool little) {
+  std::string wide;
+  for (const char c : text) {
+    std::string unit(bytes, '\0');
+    unit[little ? 0 : bytes - 1] = c;
+    wide += unit;
+  }
+  return wide;
+}
+
+TEST_F(EntryFiles, TextThatIsNoUtf8IsNamedByWhatItIs) {
+  const std::string json = "{\"output\": \"a\"}\n", csv = "output\na\n";
+  for (const auto& [name, text] :
+       {std::pair("a.jsonl", json), {"a.json", "[" + json + "]"}, {"a.csv", csv}, {"a.tsv", csv}}) {
+    for (const auto& [encoding, wide] : {std::pair("UTF-16LE", widened(text, 2, true)),
+                                         {"UTF-16BE", widened(text, 2, false)},
+                                         {"UTF-32LE", widened(text, 4, true)},
+                                         {"UTF-32BE", widened(text, 4, false)},
+                                         {"UTF-16", "\xff\xfe" + widened(text, 2, true)}}) {
+      EXPECT_THAT(problem_of(file(name, wide)),
+                  EndsWith(std::string(": the file is ") + encoding +
+                           "; expected UTF-8: iconv -f " + encoding + " -t UTF-8 FILE makes it"))
+          << name;
+    }
+  }
+  for (const char* name : {"b.jsonl", "b.json"}) {
+    EXPECT_THAT(
+        problem_of(file(name, json + "{\"output\": \"caf\xe9\"}\n")),
+        HasSubstr(
+            ":2: byte 0xE9 at column 16 is not UTF-8; expected UTF-8: iconv -f WINDOWS-1252"));
+  }
+  EXPECT_EQ(rows_of(file("c.jsonl", "{\"output\": \"\\u0000\u20ac\"}\n"))[0]["output"],
+            std::string("\0\u20ac", 4));
+}
+
+TEST_F(EntryFiles, TheFirstLineSaysWhatSeparatesFields) {
+  const Json rows = {{{"q", "1,5"}, {"a", "b;c"}}};
+  EXPECT_EQ(rows_of(file("semicolon.csv", "q;a\r\n1,5;\"b;c\"\r\n")), rows);
+  EXPECT_EQ(rows_of(file("bar.csv", "\xef\xbb\xbf\"q\"|\"a\"\n1,5|b;c\n")), rows);
+  EXPECT_EQ(rows_of(file("tab.csv", "q\ta\n1,5\tb;c\n")), rows);
+  EXPECT_EQ(rows_of(file("comma.tsv", "q,a\n\"1,5\",b;c\n")), rows);
+  EXPECT_EQ(rows_of(file("tie.csv", "q;x,a\n1,2\n"))[0]["q;x"], "1");
+  EXPECT_EQ(rows_of(file("excel.csv", "sep=;\r\nq;a\r\n1,5;b\r\n"))[0]["q"], "1,5");
+  EXPECT_THAT(problem_of(file("excel.csv", "sep=;\nq;a\n1;2;3\n")), HasSubstr("excel.csv:3: "));
+  EXPECT_THAT(problem_of(file("more.csv", "q;a\n1;2;3\n")),
+              HasSubstr("a field with a \";\" in it"));
+}
+
 #ifdef SFTBENCH_PARQUET_BUILT
 TEST_F(EntryFiles, MembersOfNestedParquetHaveNoNullsAndViewsAreTexts) {
   EXPECT_EQ(rows_of(kFolder + "nulls.parquet"), read_json_file(kFolder + "nulls.json"));
@@ -66,13 +114,20 @@ TEST_F(EntryFiles, RowsOfTsvHaveTabsBetweenFieldsAndNamesOfLines) {
   EXPECT_EQ(rows_of(path), Json::parse(R"([{"text": "a, b", "other": "c"}, {"text": "d\ne"}])"));
   const Entries entries = open_entries(path);
   EXPECT_EQ(entries.line_number(1), 4);
-  EXPECT_THAT(problem_of(file("long.csv", "a,b\n1,2\n1,2,3\n")),
-              HasSubstr("long.csv:3: the row has 3 fields, and the header has 2 columns"));
+  EXPECT_THAT(
+      problem_of(file("long.csv", "a,b\n1,2\n1,2,3\n")),
+      HasSubstr("long.csv:3: the row has 3 fields, and the header has 2 columns; expected as "
+                "many, and quotes around a field with a \",\" in it"));
   EXPECT_THAT(problem_of(file("open.csv", "a,b\n1,\"2\n")),
               HasSubstr("open.csv:2: a quote has no end"));
   EXPECT_THAT(problem_of(file("twice.csv", "a,a\n1,2\n")),
               HasSubstr("twice.csv:1: two columns are named 'a'"));
-  EXPECT_THAT(problem_of(file("latin.csv", "a\n\xe9\n")), HasSubstr("line 2 is not UTF-8"));
+  const std::string made =
+      "; expected UTF-8: iconv -f WINDOWS-1252 -t UTF-8 FILE makes it of Windows-1252 and Latin-1";
+  EXPECT_THAT(problem_of(file("latin.csv", "a\nx\xe9\n")),
+              EndsWith("latin.csv:2: byte 0xE9 at column 2 of a field is not UTF-8" + made));
+  EXPECT_THAT(problem_of(file("name.csv", "\x93q\x94,b\n1,2\n")),
+              EndsWith("name.csv:1: byte 0x93 at column 1 of a field is not UTF-8" + made));
 }
 
 TEST_F(EntryFiles, AnArrayAndObjectsWithoutLinesAreReadWhateverTheNameIs) {

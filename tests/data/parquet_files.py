@@ -43,6 +43,11 @@ def write(folder):
         "nulls": {"output": ["one", None, "three"]},
         "numbers": {"output": [1], "outputs": ["text"]},
         "structs": {"output": [{"name": "x"}]},
+        "bytes": {"output": pyarrow.array(["one".encode(), None, "zwei \u00e4".encode()], pyarrow.binary()),
+                  "picture": pyarrow.array([b"\x89PNG", None, b"\xff\xd8"], pyarrow.binary()),
+                  "messages": pyarrow.array([[{"role": b"user", "content": b"a"}], [], []], pyarrow.list_(pyarrow.struct(
+                      {"role": pyarrow.large_binary(), "content": pyarrow.binary()})))},
+        "late_bytes": {"output": pyarrow.array([b"a"] * 400 + [b"\xe9"], pyarrow.binary())},
         "empty": {"output": pyarrow.array([], pyarrow.string())},
     }
     for name, columns in tables.items():

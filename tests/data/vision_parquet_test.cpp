@@ -18,6 +18,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/data/dataset_catalog.h"
+#include "sftbench/data/entry_file.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
 #include "sftbench/data/vision_generator.h"
@@ -251,6 +252,23 @@ TEST_F(ForeignParquetTest, TextsOfOtherWritersAreRead) {
   EXPECT_THAT(texts(folder_ / "large.parquet"), ElementsAre("one\ntwo"));
   EXPECT_THAT(texts(folder_ / "chat.parquet"), ElementsAre("one\ntwo", ""));
   EXPECT_THAT(texts(folder_ / "plain_chat.parquet"), ElementsAre("one\ntwo"));
+}
+
+// Old writers of Parquet mark no text as such.
+TEST_F(ForeignParquetTest, BytesThatAreUtf8AreTexts) {
+  const Entries entries = open_entries(folder_ / "bytes.parquet");
+  std::string text;
+  Diagnostic problem;
+  ASSERT_TRUE(entries.read_text(2, "output", text, problem));
+  EXPECT_EQ(text, "zwei \u00e4");
+  Json row;
+  ASSERT_TRUE(entries.read_object(0, row, problem));
+  EXPECT_EQ(row["messages"], Json::parse(R"([{"role": "user", "content": "a"}])"));
+  EXPECT_EQ(entries.left_out(0), (std::map<std::string, std::string>{{"picture", "binary"}}));
+  EXPECT_EQ(
+      error_of([&] { (void)open_entries(folder_ / "late_bytes.parquet"); }),
+      at("late_bytes.parquet") +
+          ": output: row 401 is not UTF-8, as the first rows are; expected a column of texts");
 }
 
 TEST_F(ForeignParquetTest, NullEntriesAreNamed) {

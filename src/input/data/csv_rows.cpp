@@ -1,11 +1,13 @@
 #include "data/csv_rows.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "data/text_encoding.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
-#include "sftbench/data/word_stream.h"
 
 namespace sftbench {
 namespace {
@@ -13,11 +15,37 @@ namespace {
 constexpr size_t kMostBytesOfField = size_t{256} << 20;
 constexpr std::string_view kMark = "\xef\xbb\xbf";
 
+// Spreadsheets write semicolons where a comma divides numbers. The one that the first line has most often, `usual`
+// among equals.
+char separator_of(std::string_view begin, char usual) {
+  const auto count = [begin](char separator) {
+    int64_t found = 0;
+    bool quoted = false;
+    for (const char byte : begin) {
+      if (byte == '"') quoted = !quoted;
+      if (quoted) continue;
+      if (byte == '\n' || byte == '\r') break;
+      found += byte == separator ? 1 : 0;
+    }
+    return found;
+  };
+  char most = usual;
+  for (const char other : {',', ';', '\t', '|'})
+    if (count(other) > count(most)) most = other;
+  return most;
+}
+
 }  // namespace
 
 CsvRows::CsvRows(std::unique_ptr<FileBytes> bytes, std::string path, char separator)
-    : bytes_(std::move(bytes)), path_(std::move(path)), separator_(separator) {
+    : bytes_(std::move(bytes)), path_(std::move(path)), piece_(bytes_->next()) {
+  refuse_wide_text(piece_, path_);
+  separator_ = separator_of(piece_, separator);
   int line = 0;
+  if (piece_.starts_with("sep=") && piece_.size() > 5 && (piece_[5] == '\n' || piece_[5] == '\r')) {
+    separator_ = piece_[4];  // as Excel says it
+    read_record(columns_, line);
+  }
   if (!read_record(columns_, line)) fail(0, "the file is empty", "a first line of column names");
   if (columns_.front().starts_with(kMark)) columns_.front().erase(0, kMark.size());
   std::vector<std::string> sorted = columns_;
@@ -26,11 +54,19 @@ CsvRows::CsvRows(std::unique_ptr<FileBytes> bytes, std::string path, char separa
   if (twice != sorted.end())
     fail(line, "two columns are named '" + *twice + "'", "one column of each name");
   for (const std::string& column : columns_)
-    keys_.push_back('"' + json_escaped(column, "the name of a column", path_) + "\": \"");
+    keys_.push_back('"' + in_json(column, line) + "\": \"");
 }
 
 void CsvRows::fail(int line, std::string message, std::string expected) const {
   throw InputError({{path_, line, {}, std::move(message), std::move(expected), {}}});
+}
+
+std::string CsvRows::in_json(const std::string& field, int line) const {
+  const std::optional<std::string> quoted = ascii_json(field);
+  if (quoted) return quoted->substr(1, quoted->size() - 2);
+  Diagnostic wrong;
+  is_not_utf8(field, wrong, " of a field");
+  fail(line, wrong.message, wrong.expected);
 }
 
 bool CsvRows::next_byte(char& byte) {
@@ -110,12 +146,12 @@ bool CsvRows::next(std::string& json, int& line) {
     fail(line,
          "the row has " + counted(std::ssize(fields), "field") + ", and the header has " +
              counted(std::ssize(columns_), "column"),
-         "as many, and quotes around a field with a separator in it");
+         "as many, and quotes around a field with a " + json_text(std::string(1, separator_)) +
+             " in it, which separates them");
   }
   json = "{";
   for (size_t i = 0; i < fields.size(); ++i) {
-    const std::string what = "line " + std::to_string(line);
-    json += (i == 0 ? "" : ", ") + keys_[i] + json_escaped(fields[i], what, path_) + '"';
+    json += (i == 0 ? "" : ", ") + keys_[i] + in_json(fields[i], line) + '"';
   }
   json += "}";
   return true;

@@ -11,7 +11,8 @@ namespace sftbench {
 
 class CsvRows {
  public:
-  // The first row has the names of the columns. InputError without one, and for two of one name.
+  // The first row has the names of the columns. InputError without one, and for two of one name. `separator`: the
+  // usual one, unless the first row has more of another.
   CsvRows(std::unique_ptr<FileBytes> bytes, std::string path, char separator);
 
   // The next row that is not blank, as a JSON object, and the line that it begins on. False behind the last one. A row
@@ -21,13 +22,14 @@ class CsvRows {
  private:
   bool next_byte(char& byte);
   char peek();
+  std::string in_json(const std::string& field, int line) const;
   bool read_record(std::vector<std::string>& fields, int& line);
   void read_quoted(std::string& field, int line);
   [[noreturn]] void fail(int line, std::string message, std::string expected) const;
 
   std::unique_ptr<FileBytes> bytes_;
   std::string path_;
-  char separator_;
+  char separator_ = ',';
   std::string_view piece_;
   size_t at_ = 0;
   int line_ = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/text_encoding.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -197,12 +198,6 @@ std::string_view without_mark(std::string_view begin) {
   return first == std::string_view::npos ? std::string_view() : begin.substr(first);
 }
 
-void refuse_utf16(std::string_view begin, const std::string& path) {
-  const std::string_view mark = begin.substr(0, 2);
-  if (mark != "\xff\xfe" && mark != "\xfe\xff") return;
-  throw InputError({finding(path, {}, "the file is UTF-16", "UTF-8")});
-}
-
 // Whether the first object takes several lines, or another one follows it on its line.
 bool are_objects_without_lines(std::string_view begin) {
   if (!begin.starts_with('{')) return false;
@@ -226,7 +221,7 @@ bool are_objects_without_lines(std::string_view begin) {
 std::unique_ptr<EntryIndex> make_entry_index(std::string_view begin,
                                              std::vector<EntryPlace>& places,
                                              const std::string& path) {
-  refuse_utf16(begin, path);
+  refuse_wide_text(begin, path);
   const std::string_view text = without_mark(begin);
   const bool array = text.starts_with('[');
   if (array || are_objects_without_lines(text))

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/entry_index.h"
+#include "data/text_encoding.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_builder.h"
 #include "sftbench/base/text.h"
@@ -246,7 +247,8 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
     if (keys != nullptr) *keys = std::move(reader.keys);
     return true;
   }
-  error = describe(reader, parsed, field);
+  error = {};
+  if (parsed || !is_not_utf8(json, error)) error = describe(reader, parsed, field);
   error.file = path_;
   error.line = line_number(entry);
   explain_left_out(error);
@@ -263,9 +265,11 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
     error.expected = "a JSON object";
   } catch (const Json::parse_error& problem) {
     error = {};
-    error.message =
-        "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
-    error.expected = "one JSON object per line, or one array of objects";
+    if (!is_not_utf8(text, error)) {
+      error.message =
+          "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
+      error.expected = "one JSON object per line, or one array of objects";
+    }
   } catch (const Json::out_of_range& problem) {  // 1e999, or nested too deep; it has no position
     error = {};
     error.message = "not usable JSON: " + json_problem(problem);

@@ -18,10 +18,19 @@ namespace {
 // Rows that are decoded at a time.
 constexpr int64_t kRowsAtATime = 256;
 
-// Whether every value of the type has a JSON of its own. What has none (bytes, dates) is left out of
-// the rows: entries are texts and ids.
-bool has_json(const arrow::DataType& type) {
+bool are_bytes(const arrow::DataType& type) {
   using arrow::Type;
+#if ARROW_VERSION_MAJOR >= 15
+  if (type.id() == Type::BINARY_VIEW) return true;
+#endif
+  return type.id() == Type::BINARY || type.id() == Type::LARGE_BINARY;
+}
+
+// Whether every value of the type has a JSON of its own. What has none (dates) is left out of the
+// rows: entries are texts and ids. `with_bytes`: bytes are texts, as old writers of Parquet mark them.
+bool has_json(const arrow::DataType& type, bool with_bytes) {
+  using arrow::Type;
+  if (are_bytes(type)) return with_bytes;
   switch (type.id()) {
     case Type::NA:
     case Type::BOOL:
@@ -43,14 +52,14 @@ bool has_json(const arrow::DataType& type) {
       return true;
 #endif
     case Type::DICTIONARY:
-      return has_json(*static_cast<const arrow::DictionaryType&>(type).value_type());
+      return has_json(*static_cast<const arrow::DictionaryType&>(type).value_type(), with_bytes);
     case Type::LIST:
     case Type::LARGE_LIST:
     case Type::FIXED_SIZE_LIST:
-      return has_json(*static_cast<const arrow::BaseListType&>(type).value_type());
+      return has_json(*static_cast<const arrow::BaseListType&>(type).value_type(), with_bytes);
     case Type::STRUCT:
       for (const auto& member : type.fields()) {
-        if (!has_json(*member->type())) return false;
+        if (!has_json(*member->type(), with_bytes)) return false;
       }
       return true;
     default:
@@ -90,7 +99,7 @@ Json object_of(const arrow::Array& array, int64_t row) {
   return object;
 }
 
-// REQUIRES: has_json(*array.type()).
+// REQUIRES: has_json(*array.type(), true).
 Json json_of(const arrow::Array& array, int64_t row) {
   using arrow::Type;
   if (array.IsNull(row)) return nullptr;
@@ -118,12 +127,15 @@ Json json_of(const arrow::Array& array, int64_t row) {
     case Type::DOUBLE:
       return value_of<arrow::DoubleArray>(array, row);
     case Type::STRING:
-      return text_of<arrow::StringArray>(array, row);
+    case Type::BINARY:
+      return text_of<arrow::BinaryArray>(array, row);
     case Type::LARGE_STRING:
-      return text_of<arrow::LargeStringArray>(array, row);
+    case Type::LARGE_BINARY:
+      return text_of<arrow::LargeBinaryArray>(array, row);
 #if ARROW_VERSION_MAJOR >= 15
     case Type::STRING_VIEW:
-      return text_of<arrow::StringViewArray>(array, row);
+    case Type::BINARY_VIEW:
+      return text_of<arrow::BinaryViewArray>(array, row);
 #endif
     case Type::LIST:
       return list_of<arrow::ListArray>(array, row);
@@ -139,6 +151,42 @@ Json json_of(const arrow::Array& array, int64_t row) {
     }
     default:
       return nullptr;
+  }
+}
+
+// Whether bytes of the value are UTF-8. `any`: there are some. REQUIRES: has_json(*array.type(), true).
+bool has_texts(const arrow::Array& array, int64_t row, bool& any) {
+  using arrow::Type;
+  if (array.IsNull(row)) return true;
+  if (are_bytes(*array.type())) {
+    any = true;
+    return ascii_json(json_of(array, row)).has_value();
+  }
+  const auto are_texts = [&any](const auto& lists, int64_t of) {
+    const int64_t begin = lists.value_offset(of), end = begin + lists.value_length(of);
+    for (int64_t i = begin; i < end; ++i)
+      if (!has_texts(*lists.values(), i, any)) return false;
+    return true;
+  };
+  switch (array.type_id()) {
+    case Type::LIST:
+      return are_texts(static_cast<const arrow::ListArray&>(array), row);
+    case Type::LARGE_LIST:
+      return are_texts(static_cast<const arrow::LargeListArray&>(array), row);
+    case Type::FIXED_SIZE_LIST:
+      return are_texts(static_cast<const arrow::FixedSizeListArray&>(array), row);
+    case Type::STRUCT: {
+      const auto& members = static_cast<const arrow::StructArray&>(array);
+      for (int i = 0; i < members.num_fields(); ++i)
+        if (!has_texts(*members.field(i), row, any)) return false;
+      return true;
+    }
+    case Type::DICTIONARY: {
+      const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+      return has_texts(*coded.dictionary(), coded.GetValueIndex(row), any);
+    }
+    default:
+      return true;
   }
 }
 
@@ -186,20 +234,20 @@ class ArrowRowReader : public ParquetRows {
       batches_ = read_columns(*file_, path_, schema->field_names());
     }
     refuse_repeated_columns(*batches_->schema(), path_);
+    find_rows();
+    for (int i = 0; i < batches_->schema()->num_fields(); ++i)
+      is_shown_.push_back(has_json(*batches_->schema()->field(i)->type(), has_text_bytes(i)));
   }
 
   bool read_next(std::string& json) override {
-    while (!batch_ || row_ == batch_->num_rows()) {
-      batch_ = readable(batches_->Next(), path_);
-      if (batch_ == nullptr) return false;
-      row_ = 0;
-      require_readable(batch_->ValidateFull(), path_);
-    }
+    if (!find_rows()) return false;
     Json entry = Json::object();
     for (int i = 0; i < batch_->num_columns(); ++i) {
-      const arrow::Array& column = *batch_->column(i);
-      if (has_json(*column.type())) entry[batch_->column_name(i)] = json_of(column, row_);
+      if (is_shown_[static_cast<size_t>(i)])
+        entry[batch_->column_name(i)] = json_of(*batch_->column(i), row_);
     }
+    ++rows_;
+    require_texts();
     ++row_;
     json = json_text(entry);
     return true;
@@ -207,18 +255,54 @@ class ArrowRowReader : public ParquetRows {
 
   LeftOutColumns left_out() const override {
     LeftOutColumns columns;
-    for (const auto& column : batches_->schema()->fields()) {
-      if (!has_json(*column->type())) columns[column->name()] = column->type()->ToString();
+    for (size_t i = 0; i < is_shown_.size(); ++i) {
+      const auto& column = batches_->schema()->field(static_cast<int>(i));
+      if (!is_shown_[i]) columns[column->name()] = column->type()->ToString();
     }
     return columns;
   }
 
  private:
+  // The batch of the next row. False behind the last one.
+  bool find_rows() {
+    while (!batch_ || row_ == batch_->num_rows()) {
+      batch_ = readable(batches_->Next(), path_);
+      if (batch_ == nullptr) return false;
+      row_ = 0;
+      require_readable(batch_->ValidateFull(), path_);
+    }
+    return true;
+  }
+
+  // Whether all bytes of the column are UTF-8 in the first rows, and there are some.
+  bool has_text_bytes(int column) const {
+    if (batch_ == nullptr || !has_json(*batch_->column(column)->type(), true)) return false;
+    bool any = false;
+    for (int64_t row = 0; row < batch_->num_rows(); ++row)
+      if (!has_texts(*batch_->column(column), row, any)) return false;
+    return any;
+  }
+
+  // Of bytes that are shown, in this row as in the first ones.
+  void require_texts() const {
+    for (int i = 0; i < batch_->num_columns(); ++i) {
+      const arrow::Array& column = *batch_->column(i);
+      bool any = false;
+      if (!is_shown_[static_cast<size_t>(i)] || has_json(*column.type(), false)) continue;
+      if (has_texts(column, row_, any)) continue;
+      throw bad_column(path_, batch_->column_name(i),
+                       "row " + std::to_string(rows_) + " is not UTF-8, as the first rows are",
+                       "a column of texts", {});
+    }
+  }
+
   std::string path_;
   std::unique_ptr<parquet::arrow::FileReader> file_;
   std::shared_ptr<arrow::RecordBatchReader> batches_;
   std::shared_ptr<arrow::RecordBatch> batch_;
-  int64_t row_ = 0;  // the next one in batch_
+  std::vector<bool> is_shown_;  // by column
+  int64_t row_ = 0;             // the next one in batch_
+  int64_t rows_ = 0;            // that were read
 };
 
 }  // namespace
