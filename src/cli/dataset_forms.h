@@ -15,10 +15,6 @@ struct DatasetForms {
   std::string entry_template, chat_template, mask = "assistant";
   TextDatasetOptions options;
   const CLI::Option* text_field = nullptr;  // whether it is given
-
-  bool is_given(const CLI::Option* option) const {
-    return option != nullptr && option->count() > 0;
-  }
 };
 
 // `dataset`: the names of the option, or of the argument that is required, that takes the dataset.

@@ -60,17 +60,9 @@ struct PredictArguments {
 };
 
 std::string verdict_text(Fit fit) {
-  switch (fit) {
-    case Fit::kFits:
-      return ": fits";
-    case Fit::kTight:
-      return ": tight, fragmentation may make it die";
-    case Fit::kDies:
-      return ": does not fit";
-    case Fit::kUnknown:
-      break;
-  }
-  return {};
+  if (fit == Fit::kFits) return ": fits";
+  if (fit == Fit::kTight) return ": tight, fragmentation may make it die";
+  return fit == Fit::kDies ? ": does not fit" : "";
 }
 
 std::string memory_text(const Prediction& prediction) {
@@ -279,7 +271,7 @@ bool is_one(const LoadedSpace& loaded, const Selection& selection) {
   return one_entity && loaded.space.experiments.size() == 1;
 }
 
-// --- scorecard ------------------------------------------------------------------------------------
+// --- scorecard -----------------------------------------------------------------------------------
 
 // A file, or the evidence of a results folder.
 void append_evidence(const std::string& place, std::vector<Evidence>& rows) {

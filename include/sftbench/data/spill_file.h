@@ -1,6 +1,6 @@
-// Bytes that are appended once and read at any place: in memory while they are few, those behind in a
-// file without a name, which is gone with the process. What is read of it is the system's cache, not
-// this process's memory, so that data need not fit memory.
+// Bytes that are appended once and read at any place: in memory while they are few, those behind in
+// a file without a name, which is gone with the process. What is read of it is the system's cache,
+// not this process's memory, so that data need not fit memory.
 //
 // The file is in TMPDIR, else in the user's cache folder: /tmp may itself be memory.
 #pragma once
@@ -21,8 +21,8 @@ class SpillFile {
 
   explicit SpillFile(size_t most_bytes_in_memory = kMostBytesInMemory);
 
-  // Where they begin. Not safe for concurrent calls. RunError(kData): the file cannot be made, or its
-  // disk is full.
+  // Where they begin. Not safe for concurrent calls. RunError(kData): the file cannot be made, or
+  // its disk is full.
   uint64_t append(std::string_view bytes);
 
   // REQUIRES: they were appended at once. Safe for concurrent calls that no append() is beside.
@@ -30,7 +30,6 @@ class SpillFile {
   void read(uint64_t begin, char* buffer, size_t size_bytes) const;
 
   uint64_t size_bytes() const { return in_memory_ + in_file_; }
-  bool spilled() const { return in_file_ > 0; }
 
  private:
   size_t most_bytes_;

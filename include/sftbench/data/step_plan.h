@@ -36,8 +36,6 @@ class StepPlan {
   // REQUIRES: counts > 0, max_steps > 0 or num_train_epochs > 0.
   explicit StepPlan(const StepPlanOptions& options);
 
-  int64_t batches_per_epoch() const { return batches_per_epoch_; }  // of each rank
-  int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t total_steps() const { return total_steps_; }  // what the learning-rate schedule spans
   int64_t epochs() const;                               // begun by the run
 
