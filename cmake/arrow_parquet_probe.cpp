@@ -1,5 +1,5 @@
-// Compiles, links and so proves that this compiler and a found Arrow fit together, and that Arrow is new
-// enough: the calls whose signatures changed over the releases.
+// Compiles, links and so proves that this compiler and a found Arrow fit together, and that Arrow
+// is new enough: the calls whose signatures changed over the releases.
 #include <arrow/api.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>

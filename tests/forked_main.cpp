@@ -1,7 +1,8 @@
 // The main function of suites that link libtorch. With --each-in-a-process as its first argument it
 // runs every chosen test in a process of its own, forked from this one: loading libtorch takes half
-// a second, longer than most tests, and is done once. Each child begins as a fresh process would: no
-// test has computed, started a thread or set a variable before it, and ranks can be forked from it.
+// a second, longer than most tests, and is done once. Each child begins as a fresh process would:
+// no test has computed, started a thread or set a variable before it, and ranks can be forked from
+// it.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -45,7 +46,8 @@ std::vector<std::string> chosen_tests() {
   return names;
 }
 
-// In the child: runs one test and ends the process. A test that hangs is ended by SIGALRM after `limit_s`.
+// In the child: runs one test and ends the process. A test that hangs is ended by SIGALRM after
+// `limit_s`.
 [[noreturn]] void run_alone(const std::string& name, pid_t parent, unsigned limit_s) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(EXIT_FAILURE);

@@ -1,1 +1,2 @@
-// Nothing: the precompiled header of the tests without libtorch belongs to this file (tests/CMakeLists.txt).
+// Nothing: the precompiled header of the tests without libtorch belongs to this file
+// (tests/CMakeLists.txt).

@@ -1,6 +1,7 @@
-// Writes down how long each kernel of a process takes on its GPU: a library that the driver loads at its start when
-// CUDA_INJECTION64_PATH names it. SFTBENCH_TIMELINE.PID.tsv then has a line "CALLS NANOSECONDS KERNEL" for each name.
-// Kernels of a graph are counted one by one. The process need not know: a peer in Python is measured the same way.
+// Writes down how long each kernel of a process takes on its GPU: a library that the driver loads
+// at its start when CUDA_INJECTION64_PATH names it. SFTBENCH_TIMELINE.PID.tsv then has a line
+// "CALLS NANOSECONDS KERNEL" for each name. Kernels of a graph are counted one by one. The process
+// need not know: a peer in Python is measured the same way.
 #include <cupti.h>
 #include <cxxabi.h>
 #include <dlfcn.h>

@@ -95,8 +95,8 @@ Tensor stock_grouped_linear(const Tensor& x, const Tensor& weights,
   return torch::cat(parts, 0);
 }
 
-// The experts of a granite-3.0-1b-a400m layer, whose rows differ as those of a router do, beside the
-// dense product of the same FLOPs.
+// The experts of a granite-3.0-1b-a400m layer, whose rows differ as those of a router do, beside
+// the dense product of the same FLOPs.
 void register_experts(torch::Dtype dtype) {
   namespace ops = sftbench::ops;
   constexpr int64_t kExperts = 32, kIn = 1024, kOut = 1024;
@@ -171,9 +171,9 @@ void register_convolution(torch::Dtype dtype) {
       });
 }
 
-// GraniteMoeHybridMambaLayer.torch_forward of transformers: the scan in chunks of 256 for all heads at
-// once. Its products are matrix products here; transformers writes them as sums of element-wise ones,
-// which take gigabytes at this size.
+// GraniteMoeHybridMambaLayer.torch_forward of transformers: the scan in chunks of 256 for all heads
+// at once. Its products are matrix products here; transformers writes them as sums of element-wise
+// ones, which take gigabytes at this size.
 Tensor stock_scan(const std::vector<Tensor>& in) {
   constexpr int64_t kChunk = 256;
   const int64_t heads = in[0].size(2), chunks = in[0].size(1) / kChunk;
@@ -201,8 +201,8 @@ Tensor stock_scan(const std::vector<Tensor>& in) {
   return y.to(in[0].scalar_type()) + in[5].unsqueeze(-1) * in[0];
 }
 
-// The scan of a Granite-4.0-h layer, and its products at the rate of linear layers. FLOPs: 4 N P for
-// states forward and 8 N P backward, and 3 triangular products of a chunk.
+// The scan of a Granite-4.0-h layer, and its products at the rate of linear layers. FLOPs: 4 N P
+// for states forward and 8 N P backward, and 3 triangular products of a chunk.
 void register_scan(torch::Dtype dtype) {
   namespace ops = sftbench::ops;
   static constexpr int64_t kLength = 2048, kMambaHeads = 48, kDim = 64, kState = 128, kChunk = 128;

@@ -63,8 +63,8 @@ void switch_off(KernelPlan& kernels, const std::string& name) {
   }
 }
 
-// Offload of one thing, its copies made on this CPU, or what it is compared with. Shards are those of
-// one rank. False for another name.
+// Offload of one thing, its copies made on this CPU, or what it is compared with. Shards are those
+// of one rank. False for another name.
 bool choose_offload(TrainingJob& job, const std::string& name) {
   const bool sharded = name == "sharded" || name == "offload_params";
   const bool known =

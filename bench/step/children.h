@@ -19,8 +19,8 @@ struct Work {
 // `length` tokens. Writes the texts to `dataset_path`. tuning: "full"; "lora" on q_proj and v_proj
 // (r 4, alpha 16, dropout 0.05); "pt" with 8 virtual tokens; "no_loss", "no_rms_norm", "no_rope",
 // "no_attention" and "no_kernels": "full" without that fused kernel, or without all four; "kept",
-// "offload_optimizer", "offload_activations", "sharded", "offload_params": "full" with offload of one
-// thing from host to host, and what that is compared with.
+// "offload_optimizer", "offload_activations", "sharded", "offload_params": "full" with offload of
+// one thing from host to host, and what that is compared with.
 TrainingJob random_job(const std::string& tuning, const Work& work,
                        const std::string& dataset_path);
 

@@ -1,12 +1,14 @@
-// What trackers cost a step, within one process: training goes on while all four trackers get its events
-// for a few seconds, get none for as long, twice, and get them again (on, off, off, on). Processes of one
-// kind differ by a fifth, neighboring seconds of one process do not. SmolLM2-135M's shapes.
+// What trackers cost a step, within one process: training goes on while all four trackers get its
+// events for a few seconds, get none for as long, twice, and get them again (on, off, off, on).
+// Processes of one kind differ by a fifth, neighboring seconds of one process do not.
+// SmolLM2-135M's shapes.
 //
 //   alternate_trackers MLFLOW_ADDRESS [--length 64] [--block-seconds 4] [--groups 20]
 //
-// Prints the median of the ratios on/off of groups with the interval that holds it in 95 of 100 cases, and
-// what can be counted without a comparison: the processor time of the trackers' threads, and how long the
-// training thread was inside of them. bench/trackers/overhead.py starts it beside a stand-in of a server.
+// Prints the median of the ratios on/off of groups with the interval that holds it in 95 of 100
+// cases, and what can be counted without a comparison: the processor time of the trackers' threads,
+// and how long the training thread was inside of them. bench/trackers/overhead.py starts it beside
+// a stand-in of a server.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -144,8 +146,8 @@ std::vector<TrackerSpec> all_trackers(const std::string& mlflow, const fs::path&
           {TrackerKind::kJsonl, folder / "log.jsonl"}};
 }
 
-// The order statistics that hold the median in 95 of 100 cases, from the binomial distribution's normal
-// approximation.
+// The order statistics that hold the median in 95 of 100 cases, from the binomial distribution's
+// normal approximation.
 std::pair<double, double> interval_of_median(const std::vector<double>& sorted) {
   const auto n = static_cast<double>(sorted.size());
   const auto low = static_cast<size_t>(std::max(0.0, std::floor(n / 2 - 0.98 * std::sqrt(n))));

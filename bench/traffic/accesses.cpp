@@ -1,9 +1,10 @@
-// Counts the device memory that own kernels read and write, on the phantom device. The kernels are compiled for the host
-// with -fsanitize=thread, which puts a call before each access. Those calls are here, in place of the sanitizer's.
-// What a GPU's memory moves are sectors of 32 bytes, and its cache keeps what a launch reads or writes and then reads: a sector counts once
-// a launch. "Asked" are the bytes of all accesses.
-// When the process ends, a line "PLACE LAUNCHES READ WRITTEN ASKED_READ ASKED_WRITTEN" for each kernel is appended to the
-// file that SFTBENCH_TRAFFIC names. PLACE is the kernel's address in this library, in hexadecimal digits.
+// Counts the device memory that own kernels read and write, on the phantom device. The kernels are
+// compiled for the host with -fsanitize=thread, which puts a call before each access. Those calls
+// are here, in place of the sanitizer's. What a GPU's memory moves are sectors of 32 bytes, and its
+// cache keeps what a launch reads or writes and then reads: a sector counts once a launch. "Asked"
+// are the bytes of all accesses. When the process ends, a line "PLACE LAUNCHES READ WRITTEN
+// ASKED_READ ASKED_WRITTEN" for each kernel is appended to the file that SFTBENCH_TRAFFIC names.
+// PLACE is the kernel's address in this library, in hexadecimal digits.
 #include <dlfcn.h>
 
 #include <array>

@@ -1,5 +1,6 @@
-// What config/residuals.json holds, of evidence: residuals of the shipped constants and of those of other GPUs, and the spread
-// under which the former are likeliest. residuals.sh writes the file, and tests/advise holds it to the cost model.
+// What config/residuals.json holds, of evidence: residuals of the shipped constants and of those of
+// other GPUs, and the spread under which the former are likeliest. residuals.sh writes the file,
+// and tests/advise holds it to the cost model.
 #pragma once
 
 #include <string>
@@ -30,8 +31,8 @@ struct Replayed {
 };
 std::vector<Replayed> replay(const std::vector<Residual>& rows, const Spread& spread, size_t known);
 
-// The same rows as if `known` others of their model and machine had been measured before: errors and
-// coverage of the sharpened predictions. Rows of which there are fewer have none.
+// The same rows as if `known` others of their model and machine had been measured before: errors
+// and coverage of the sharpened predictions. Rows of which there are fewer have none.
 void sharpen(std::vector<ScoredRow>& rows, const ResidualTable& table, size_t known);
 
 }  // namespace sftbench

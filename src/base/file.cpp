@@ -188,7 +188,8 @@ void AtomicFile::commit() {
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot write");
   named_ = false;
-  // The rename itself is durable only when the folder is. Some network file systems refuse; the file is whole then too.
+  // The rename itself is durable only when the folder is. Some network file systems refuse; the
+  // file is whole then too.
   const OwnedFd parent(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent) ::fsync(parent.get());
 }

@@ -18,7 +18,8 @@ std::vector<std::string_view> parts_of(std::string_view path) {
   return parts;
 }
 
-// The set that begins at `pattern[at]`, which is '['. False where it does not end: then '[' is itself.
+// The set that begins at `pattern[at]`, which is '['. False where it does not end: then '[' is
+// itself.
 bool find_set_end(std::string_view pattern, size_t at, size_t& end) {
   size_t i = at + 1;
   if (i < pattern.size() && pattern[i] == '!') ++i;

@@ -14,7 +14,8 @@ constexpr size_t kLongestProblem = 400;
 }  // namespace
 
 std::string json_problem(const Json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 7: <problem>", some without the place.
+  // "[json.exception.parse_error.101] parse error at line 1, column 7: <problem>", some without the
+  // place.
   const std::string_view text = error.what();
   const size_t place = text.find("] parse error at ");
   const size_t end = place == std::string_view::npos ? text.find("] ") : text.find(": ", place);

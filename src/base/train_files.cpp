@@ -247,7 +247,8 @@ Splits splits_by_names(const Paths& paths, const std::string& folder) {
 
 // --- kinds ---------------------------------------------------------------------------------------
 
-// What the package datasets reads by a file's ending: "" is what nothing here reads. Commas or tabs make one kind.
+// What the package datasets reads by a file's ending: "" is what nothing here reads. Commas or tabs
+// make one kind.
 const std::map<std::string, std::string>& kinds_of_endings() {
   static const std::map<std::string, std::string> kKinds = [] {
     std::map<std::string, std::string> kinds = {
@@ -310,7 +311,8 @@ std::string usual_ending(const Paths& files) {
   return best == counts.end() ? std::string() : best->first;
 }
 
-// Of shards that count themselves ("train-00000-of-00002"): how many there are, where they are too few.
+// Of shards that count themselves ("train-00000-of-00002"): how many there are, where they are too
+// few.
 std::string missing_shards(const Paths& files) {
   std::map<std::pair<std::string, int>, int> found;
   for (const std::string& file : files) {

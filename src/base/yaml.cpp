@@ -89,8 +89,8 @@ struct Fatal {
   std::string message;
 };
 
-// In JSON, which is read as YAML, a character beyond the first 65,536 is two escapes, as "\ud83d\ude00". YAML has one
-// for it: "\U0001f600".
+// In JSON, which is read as YAML, a character beyond the first 65,536 is two escapes, as
+// "\ud83d\ude00". YAML has one for it: "\U0001f600".
 std::string with_whole_characters(std::string text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos || (text[first] != '{' && text[first] != '[')) return text;

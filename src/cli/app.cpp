@@ -140,7 +140,8 @@ constexpr std::pair<const char*, const char*> kOptionsOfOthers[] = {
     {"precision", "torch_dtype"},
 };
 
-// "--set max_steps=VALUE" for "--max-steps", which somebody took for an option. Empty where nothing serves.
+// "--set max_steps=VALUE" for "--max-steps", which somebody took for an option. Empty where nothing
+// serves.
 std::string option_instead(const std::string& option, const CLI::App& command) {
   if (command.get_option_no_throw("--set") == nullptr) return {};
   std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
@@ -454,8 +455,8 @@ int run_command(int argc, char** argv) {
   }
 }
 
-// What was printed may stand in a buffer still: that the disk is full shows when it is written out. A reader
-// that has gone (EPIPE) has seen what it wanted.
+// What was printed may stand in a buffer still: that the disk is full shows when it is written out.
+// A reader that has gone (EPIPE) has seen what it wanted.
 int with_output_written(int code) {
   errno = 0;
   std::cout.flush();

@@ -1,5 +1,5 @@
-// What a folder of results says about the campaign that works on it. No process is asked: who measures
-// what is what the claims say.
+// What a folder of results says about the campaign that works on it. No process is asked: who
+// measures what is what the claims say.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ struct CatalogTableOptions {
 void add_catalog_table_options(CLI::App& command, const std::string& word_name,
                                const std::string& help, CatalogTableOptions& options);
 
-// The rows of which a text contains the word; letter case, spaces, dashes and underscores do not matter.
+// The rows of which a text contains the word; letter case, spaces, dashes and underscores do not
+// matter.
 Table rows_with(const std::string& word, Table table);
 
 // Smallest first, texts by alphabet, empty cells last. InputError for an unknown column.

@@ -1,5 +1,6 @@
-// sftbench dataset text [ID] | vision [ID] | list | fetch | count | show: makes the synthetic datasets,
-// names them, fetches those of the hub, counts tokens and caches the counts, shows entries.
+// sftbench dataset text [ID] | vision [ID] | list | fetch | count | show: makes the synthetic
+// datasets, names them, fetches those of the hub, counts tokens and caches the counts, shows
+// entries.
 #pragma once
 
 #include <CLI/CLI.hpp>

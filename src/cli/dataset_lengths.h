@@ -50,13 +50,15 @@ struct CountedData {
 // Counted once and then cached. InputError, which names the option that gives `forms.dataset`.
 CountedData count_data(const std::string& option, const DatasetForms& forms);
 
-// Of the entries that a run trains on, in the order in which an epoch finds them before it shuffles.
+// Of the entries that a run trains on, in the order in which an epoch finds them before it
+// shuffles.
 struct TrainedLengths {
   std::vector<int64_t> lengths;
   std::vector<int64_t> entries;  // their numbers, several sets one behind the other
 };
 
-// As `job` mixes its sets of texts and holds entries out, and as its tokenizer has them. InputError, RunError.
+// As `job` mixes its sets of texts and holds entries out, and as its tokenizer has them.
+// InputError, RunError.
 TrainedLengths count_lengths(const TrainingJob& job);
 
 }  // namespace sftbench

@@ -13,7 +13,8 @@ using Definitions = std::vector<std::pair<std::string, std::string>>;
 // unless a single word is longer. A line end in a text starts a new line in its column.
 std::string definition_list(const Definitions& definitions);
 
-// Marks the spaces of a command, so that definition_list() leaves it on one line and people can paste it.
+// Marks the spaces of a command, so that definition_list() leaves it on one line and people can
+// paste it.
 std::string on_one_line(std::string command);
 
 // Turns marked spaces into spaces. definition_list() does so itself.

@@ -5,8 +5,8 @@
 
 namespace sftbench {
 
-// Writes probe_file() and prints what was measured. The exit status: 0, or kFailedExitCode where the
-// engine could not measure, with the reason on stderr.
+// Writes probe_file() and prints what was measured. The exit status: 0, or kFailedExitCode where
+// the engine could not measure, with the reason on stderr.
 int probe_this_machine(OutputFormat format);
 
 }  // namespace sftbench

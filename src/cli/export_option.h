@@ -18,9 +18,9 @@ struct ExportedJobs {
   Json json = Json::object();  // by program
 };
 
-// Writes them, each program's into a folder of its own. `own_model`: a folder or hub id that stands for
-// the job's model; empty: where the catalog says that it is. InputError for a program that has no equal of
-// something, and for files that are there and say something else.
+// Writes them, each program's into a folder of its own. `own_model`: a folder or hub id that stands
+// for the job's model; empty: where the catalog says that it is. InputError for a program that has
+// no equal of something, and for files that are there and say something else.
 ExportedJobs write_exports(const std::vector<std::string>& exports, const TrainingJob& job,
                            const std::string& own_model, const std::string& stack);
 

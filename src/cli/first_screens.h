@@ -1,4 +1,5 @@
-// What `sftbench COMMAND -h` says: the main job first, at most 20 lines of 80 columns. --help has every option, under headings.
+// What `sftbench COMMAND -h` says: the main job first, at most 20 lines of 80 columns. --help has
+// every option, under headings.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +8,8 @@
 
 namespace sftbench {
 
-// The heading of training arguments, which `sftbench help arguments` shows, and no other command's --help.
+// The heading of training arguments, which `sftbench help arguments` shows, and no other command's
+// --help.
 inline constexpr const char* kTrainingArguments = "Training arguments";
 
 // Of a command by its words ("dataset text"; "" is the program). Empty: its --help is short enough.

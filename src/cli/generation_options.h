@@ -1,4 +1,5 @@
-// Texts that the model writes before and after training: what a user reads to see that it has learned.
+// Texts that the model writes before and after training: what a user reads to see that it has
+// learned.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// Data as commands take them: a file, a folder, a dataset of the hub, or the name of a generated one.
+// Data as commands take them: a file, a folder, a dataset of the hub, or the name of a generated
+// one.
 #pragma once
 
 #include <optional>
@@ -12,8 +13,8 @@ struct DataSearch {
   bool shows_progress = false;         // of what is fetched
 };
 
-// The path of `given` for data_files(). InputError naming `option` where it is not here; RunError(kData)
-// where it cannot be fetched. Shards that are missing are warned of.
+// The path of `given` for data_files(). InputError naming `option` where it is not here;
+// RunError(kData) where it cannot be fetched. Shards that are missing are warned of.
 std::string require_data(const std::string& option, const std::string& given,
                          const DataSearch& search);
 

@@ -1,5 +1,6 @@
-// How help looks. -h is the first screen of a command (cli/first_screens.h). --help is as CLI11 has it, with descriptions
-// that are broken between words to the terminal's columns, 80 where the output is none.
+// How help looks. -h is the first screen of a command (cli/first_screens.h). --help is as CLI11 has
+// it, with descriptions that are broken between words to the terminal's columns, 80 where the
+// output is none.
 #pragma once
 
 #include <CLI/CLI.hpp>

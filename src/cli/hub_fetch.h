@@ -1,5 +1,5 @@
-// What comes from a hub: the command `fetch` of models and of datasets, and --fetch of commands that
-// measure.
+// What comes from a hub: the command `fetch` of models and of datasets, and --fetch of commands
+// that measure.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,8 +15,8 @@
 
 namespace sftbench {
 
-// `weights fetch` or `dataset fetch`. The callback prints a table to stdout, progress to stderr, and sets
-// `exit_code`: 0 all is whole, 4 something is not, 130 interrupted.
+// `weights fetch` or `dataset fetch`. The callback prints a table to stdout, progress to stderr,
+// and sets `exit_code`: 0 all is whole, 4 something is not, 130 interrupted.
 void add_fetch_command(CLI::App& parent, const CommonOptions& common, RepositoryKind kind,
                        int& exit_code);
 
@@ -28,8 +28,8 @@ struct FetchProblems {
   std::vector<std::string> models, datasets;
 };
 
-// Fetches these into the cache below `hf_home` (HF_HOME where there is none), with progress on stderr.
-// InputError as find_hub_endpoint() has them, RunError(kWeights) as fetch_repositories().
+// Fetches these into the cache below `hf_home` (HF_HOME where there is none), with progress on
+// stderr. InputError as find_hub_endpoint() has them, RunError(kWeights) as fetch_repositories().
 FetchProblems fetch_absent(const std::vector<FetchRequest>& requests,
                            const std::optional<std::string>& hf_home, bool shows_progress);
 

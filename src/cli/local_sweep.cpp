@@ -49,7 +49,8 @@ int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operati
   throw InputError({{{}, 0, "--jobs", "found '" + arguments.jobs + "'", kJobsExpected, {}}});
 }
 
-// InputError where --ranks and --threads ask for what no node can give: no cell on CPUs could be measured.
+// InputError where --ranks and --threads ask for what no node can give: no cell on CPUs could be
+// measured.
 void check_cores(const ResolveOptions& options, int64_t nodes, size_t cores) {
   if (options.cpu_ranks > 1 && options.cpu_ranks % nodes != 0) {
     throw InputError(
@@ -274,8 +275,8 @@ class Campaign {
                                            arguments_.output, machine_.most_at_a_time());
   }
 
-  // Models and datasets of all cells, before the first is measured. One that cannot be had is its cells'
-  // matter.
+  // Models and datasets of all cells, before the first is measured. One that cannot be had is its
+  // cells' matter.
   void fetch(bool shows_progress) const {
     Space space = loaded_.space;
     for (Dimension& dimension : space.dimensions) {

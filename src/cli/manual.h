@@ -1,5 +1,5 @@
-// sftbench manual: the man page, made from the commands, so that it says what --help says. Installers ask for it
-// (cmake/install.cmake). Help does not list the command.
+// sftbench manual: the man page, made from the commands, so that it says what --help says.
+// Installers ask for it (cmake/install.cmake). Help does not list the command.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 // A sweep kills its child 5 s after it has asked it to end. Hosts end their ranks by themselves.
 constexpr double kSecondsToEnd = 3;
 
-// The folder in which the ranks measure, beside the results, which all nodes see. A dot before its name
-// keeps reports out.
+// The folder in which the ranks measure, beside the results, which all nodes see. A dot before its
+// name keeps reports out.
 class RankFolder {
  public:
   explicit RankFolder(const fs::path& log)

@@ -1,5 +1,5 @@
-// A measurement of several nodes in the child of a sweep: the ranks are `sftbench run` on all nodes, and
-// what their rank 0 writes becomes the child's result.
+// A measurement of several nodes in the child of a sweep: the ranks are `sftbench run` on all
+// nodes, and what their rank 0 writes becomes the child's result.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// A model of one's own, and what the files in its folder say that arguments leave to them or require of them.
+// A model of one's own, and what the files in its folder say that arguments leave to them or
+// require of them.
 #pragma once
 
 #include <cstdint>

@@ -19,14 +19,16 @@ inline constexpr double kLeastSeconds = 1e-3;
 inline constexpr double kMostSeconds = 1e9;  // 31 years
 inline constexpr uint64_t kMostThreads = 65536;
 
-// Both bounds included. For Option::transform(): CLI11 gets digits of "50k", "1.5M", "2B" and "010".
+// Both bounds included. For Option::transform(): CLI11 gets digits of "50k", "1.5M", "2B" and
+// "010".
 CLI::Validator whole_number(int64_t least, uint64_t most = kMostCount);
 
 // Finite, both bounds included. For Option::check(), as above_zero().
 CLI::Validator number(double least, double most);
 CLI::Validator above_zero();
 
-// A plain number is of seconds. "90s", "30m", "2h", "1d" and "1h 30m" have units. Nothing for other texts.
+// A plain number is of seconds. "90s", "30m", "2h", "1d" and "1h 30m" have units. Nothing for other
+// texts.
 std::optional<double> seconds_of_duration(std::string_view text);
 
 // "1h30m" -> "5400", both bounds included. For Option::transform().

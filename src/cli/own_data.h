@@ -9,9 +9,9 @@
 
 namespace sftbench {
 
-// Adds what the first entries say of their form, and refuses what they show to be wrong (InputError).
-// `model_folder`: of a model of one's own, whose chat templates may be named; may be empty. Whether a part
-// of the data is held out.
+// Adds what the first entries say of their form, and refuses what they show to be wrong
+// (InputError). `model_folder`: of a model of one's own, whose chat templates may be named; may be
+// empty. Whether a part of the data is held out.
 bool check_own_data(GivenArguments& given, const Selection& selection, const DataSearch& search,
                     const std::string& model_folder);
 

@@ -104,7 +104,8 @@ class GivenNames {
     return found;
   }
 
-  // Of a file the key alone: "args.yaml:3: training.cutoff_len" is cutoff_len. What follows from a file has none.
+  // Of a file the key alone: "args.yaml:3: training.cutoff_len" is cutoff_len. What follows from a
+  // file has none.
   std::vector<std::pair<std::string, std::string>> keys() const {
     std::vector<std::pair<std::string, std::string>> all;
     for (const auto& [property, place] : names_) {

@@ -29,7 +29,8 @@ struct ProgramDefault {
   bool of_adapters = false;
 };
 
-// trl's SFTConfig and ModelConfig, axolotl's schemas, and LLaMA-Factory's finetuning_args.py and model_args.py.
+// trl's SFTConfig and ModelConfig, axolotl's schemas, and LLaMA-Factory's finetuning_args.py and
+// model_args.py.
 constexpr ProgramDefault kProgramDefaults[] = {
     {"trl", "gradient_accumulation_steps", "1"},
     {"trl", "r", "16", true},

@@ -24,9 +24,10 @@ struct OwnTraining {
   bool fits_batch = false;  // batch_size among the values is to grow to what GPUs hold
 };
 
-// Values of --arguments give way to those of options and of --set. Without a space and with a model or
-// data of one's own, what is required and not said has a default, which is logged. Datasets of the hub are
-// looked for, and fetched where they may be, because their entries say of what form they are. InputError.
+// Values of --arguments give way to those of options and of --set. Without a space and with a model
+// or data of one's own, what is required and not said has a default, which is logged. Datasets of
+// the hub are looked for, and fetched where they may be, because their entries say of what form
+// they are. InputError.
 OwnTraining own_training(const Selection& selection, const DataSearch& search);
 
 // --ranks, or what --arguments says of CPUs.

@@ -117,7 +117,8 @@ class SpaceRows {
         uncertainty_(uncertainty),
         parts_(loaded.space, options) {}
 
-  // Those that are wanted, in no order. InputError as Oracle::predict(), of the first part that has one.
+  // Those that are wanted, in no order. InputError as Oracle::predict(), of the first part that has
+  // one.
   std::vector<Row> all() {
     const int64_t most = std::max(1u, std::thread::hardware_concurrency());
     std::vector<std::thread> helpers;

@@ -1,5 +1,5 @@
-// Methods by the names that people give them. Those over weights of bitsandbytes are predicted as the
-// programs that have them train; here only NF4 is trained.
+// Methods by the names that people give them. Those over weights of bitsandbytes are predicted as
+// the programs that have them train; here only NF4 is trained.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ inline constexpr const char* kPeoplesStack = "transformers";
 // nullptr: another method.
 const QuantizedMethod* find_quantized_method(std::string_view name);
 const QuantizedMethod* quantized_method_of(std::string_view stack);
-// What a program of `stack` quantizes weights with, where the method does: that of transformers is bitsandbytes.
+// What a program of `stack` quantizes weights with, where the method does: that of transformers is
+// bitsandbytes.
 std::string stack_beside(const std::string& stack, TuningMethod method);
 // The same program with Liger's loss, which holds no logits; `stack` where there is none.
 std::string stack_with_liger(const std::string& stack);

@@ -205,7 +205,8 @@ const std::map<std::string, std::string> kAskedOtherwise = {
     {"num_train_epochs", "--epochs"},
     {"context_parallel", "--max-gpus"}};
 
-// What --set gives, as results are keyed by it: read as a space of one entity, whose other values are no matter.
+// What --set gives, as results are keyed by it: read as a space of one entity, whose other values
+// are no matter.
 Json given_inputs(const RecommendArguments& arguments, const Experiment& experiment,
                   const std::string& model) {
   SpaceOptions options;

@@ -28,7 +28,8 @@ struct RecommendationView {
   }
 };
 
-// What the answer takes for granted: program, precision, method, optimizer, rows. With the options that change it.
+// What the answer takes for granted: program, precision, method, optimizer, rows. With the options
+// that change it.
 Definitions assumptions_of(const RecommendationView& view);
 
 Table table_of(const RecommendationView& view);

@@ -1,4 +1,5 @@
-// The user's data in what a recommendation answers: its export, its inputs, and the command that measures it.
+// The user's data in what a recommendation answers: its export, its inputs, and the command that
+// measures it.
 #pragma once
 
 #include <string>

@@ -43,8 +43,8 @@ class ResultPlace {
 
     void tell() const;  // to the log
   };
-  // Writes the result. InputError when it cannot be written, or must not: KeyBusy when another process
-  // has taken the key over, because this one was stopped for longer than its lease.
+  // Writes the result. InputError when it cannot be written, or must not: KeyBusy when another
+  // process has taken the key over, because this one was stopped for longer than its lease.
   Kept write(const Measurement& measurement) const;
 
   // Before an end of the process that destroys nothing.

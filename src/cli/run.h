@@ -1,8 +1,8 @@
 // sftbench run [SPACE]: measures one entity and prints its measured properties.
 //
 // The way: options -> one MeasurementRequest (selection.h) -> static rules -> TrainingJob (resolve)
-// -> the key's lock -> dataset, if it can be generated -> measure_job -> DIR/<experiment>/<key>.json and
-// stdout.
+// -> the key's lock -> dataset, if it can be generated -> measure_job ->
+// DIR/<experiment>/<key>.json and stdout.
 #pragma once
 
 #include <CLI/CLI.hpp>

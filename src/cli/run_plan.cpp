@@ -29,7 +29,8 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
-// Before model and data are looked for, so that they are found. A job that is printed alone fetches nothing.
+// Before model and data are looked for, so that they are found. A job that is printed alone fetches
+// nothing.
 void fetch_what_is_absent(const RunArguments& arguments, const MeasurementRequest& request,
                           const ActuatorSettings& settings, const ResolveOptions& options) {
   if (!settings.fetch_weights || arguments.dry_run) return;

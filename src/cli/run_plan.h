@@ -44,8 +44,8 @@ struct RunPlan {
   std::vector<TrackerSpec> trackers;
 };
 
-// InputError. What ends a measurement before it begins stands in the plan, and warnings and notes are
-// logged.
+// InputError. What ends a measurement before it begins stands in the plan, and warnings and notes
+// are logged.
 RunPlan make_run_plan(const RunArguments& arguments);
 
 // A job has everything that options of a space say: beside --job they would change nothing.

@@ -255,7 +255,8 @@ LoadedSpace load_space(const Selection& given) {
   if (!selection.config_path.empty()) {
     refuse_other_kind("--config", selection.config_path, "--config");
   }
-  // What the models that --config adds are, and where datasets of the hub are, is known before the space is.
+  // What the models that --config adds are, and where datasets of the hub are, is known before the
+  // space is.
   std::vector<Diagnostic> unused;
   const ActuatorSettings configured =
       read_actuator_settings(selection.config_path, nullptr, {}, unused);

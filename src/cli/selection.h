@@ -44,7 +44,8 @@ struct Selection {
 };
 
 // SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
-// --experiment, --entity, --model, --arguments, --deepspeed, training arguments, --config, --ado-ids, --weights,
+// --experiment, --entity, --model, --arguments, --deepspeed, training arguments, --config,
+// --ado-ids, --weights,
 // --padding, --largest-batch-first, --stop-at-precision, --ranks, --threads, --gradient-sync,
 // --reduce-dtype, --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
@@ -62,12 +63,13 @@ struct LoadedSpace {
 // `sftbench run` of the selection, as one types it.
 std::string run_command(const Selection& selection);
 
-// Reads the actuator's settings and the space. InputError with everything that is wrong, for a mixture of
-// data that is none, and for an unknown value of --ado-ids.
+// Reads the actuator's settings and the space. InputError with everything that is wrong, for a
+// mixture of data that is none, and for an unknown value of --ado-ids.
 LoadedSpace load_space(const Selection& given);
 
-// finetune_lora_benchmark-v1.0.0 for "lora", "finetune_lora", or another beginning of it alone. `given` itself
-// where none begins so, unless `option` is of a method. InputError naming `option` where several do.
+// finetune_lora_benchmark-v1.0.0 for "lora", "finetune_lora", or another beginning of it alone.
+// `given` itself where none begins so, unless `option` is of a method. InputError naming `option`
+// where several do.
 std::string full_experiment_name(const Catalog& catalog, const std::string& option,
                                  const std::string& given);
 

@@ -10,7 +10,8 @@
 
 namespace sftbench {
 
-// "12 of 40 cells have ended (9 valid, 2 invalid, 1 failed) · 3 measured now · 42 an hour · 0:40 left"
+// "12 of 40 cells have ended (9 valid, 2 invalid, 1 failed) · 3 measured now · 42 an hour · 0:40
+// left"
 std::string status_line(const CampaignStatus& status);
 
 Json status_json(const CampaignStatus& status);

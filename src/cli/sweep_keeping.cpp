@@ -25,8 +25,8 @@ SaveOptions of_cell(SaveOptions save, const Cell& cell) {
   return save;
 }
 
-// A measurement that was trained to its end and has no result was killed in between. Nothing is left
-// to resume, so it trains anew. What it left moves aside.
+// A measurement that was trained to its end and has no result was killed in between. Nothing is
+// left to resume, so it trains anew. What it left moves aside.
 bool has_ended(const std::string& checkpoint) {
   try {
     const Json state = read_json_file((fs::path(checkpoint) / kTrainerStateFile).string());

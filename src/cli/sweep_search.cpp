@@ -34,7 +34,8 @@ const char* method_name(SearchMethod method) {
                      std::move(message), std::move(expected), std::move(nearest)}});
 }
 
-// The index of the entity with these values; what a point does not name has to have one value alone.
+// The index of the entity with these values; what a point does not name has to have one value
+// alone.
 int64_t entity_of(const Json& point, const Space& space, const Operation& operation) {
   constexpr const char* kKey = "tuneConfig.search_alg.params.points_to_evaluate";
   int64_t entity = 0;

@@ -1,5 +1,5 @@
-// --track KIND=TARGET of the commands that measure, and what else chooses trackers: `trackers` of an
-// actuator configuration, report_to of an arguments file.
+// --track KIND=TARGET of the commands that measure, and what else chooses trackers: `trackers` of
+// an actuator configuration, report_to of an arguments file.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -21,8 +21,8 @@ struct WorstBatch {
   double mean_length = 0;  // of all rows of the run, padding included
 };
 
-// `lengths` are the tokens of the dataset's entries. Rows of packed batches are as long as a row may
-// be; with max_length all batches are alike, and the first is named.
+// `lengths` are the tokens of the dataset's entries. Rows of packed batches are as long as a row
+// may be; with max_length all batches are alike, and the first is named.
 WorstBatch worst_batch(const TrainingJob& job, const std::vector<int64_t>& lengths);
 
 // The job with all micro-batches like that one.

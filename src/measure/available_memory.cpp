@@ -32,8 +32,8 @@ int64_t sum_of_lines(const fs::path& path, const std::vector<std::string>& names
   return sum;
 }
 
-// What is left in one group; nothing when it has no limit. The kernel drops pages of files before it
-// refuses memory.
+// What is left in one group; nothing when it has no limit. The kernel drops pages of files before
+// it refuses memory.
 std::optional<int64_t> left_in(const MemoryCgroup& group, int64_t free_swap_bytes) {
   const fs::path& folder = group.folder;
   const auto limit = number_in(folder / (group.v2 ? "memory.max" : "memory.limit_in_bytes"));

@@ -205,7 +205,8 @@ struct NodeThreads {
 
   // A run's threads wait for one another, too: ranks that compute for those that exchange. For
   // others they wait no longer than these have run. The kernel counts the host's time by ticks, a
-  // tenth off, and a host that seems to have run for less than half of the run's time does not tell.
+  // tenth off, and a host that seems to have run for less than half of the run's time does not
+  // tell.
   double waited_for_others_s() const {
     constexpr double kLeastTold = 0.5;
     if (host_cpu_s < kLeastTold * own_cpu_s || host_cpu_s == 0) return waited_s;

@@ -46,8 +46,8 @@ bool has(const Record& inputs, const std::string& name) {
   return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
 }
 
-// Names of inputs that are not the same in all contenders. Arguments are inputs only where they differ
-// from what the experiment fixes.
+// Names of inputs that are not the same in all contenders. Arguments are inputs only where they
+// differ from what the experiment fixes.
 std::vector<std::string> telling_inputs(const std::vector<Contender>& contenders) {
   std::map<std::string, std::multiset<std::string>> values;
   for (const Contender& contender : contenders) {

@@ -42,7 +42,8 @@ std::optional<std::string> only_value(const StoreScan& scan, std::string_view in
   return value;
 }
 
-// The inputs that have one value here and another one there: what a comparison of the folders is about.
+// The inputs that have one value here and another one there: what a comparison of the folders is
+// about.
 std::vector<FolderDifference> differences(const StoreScan& here, const StoreScan& other) {
   std::set<std::string_view> names = {kExperiment};
   add_names(here, names);

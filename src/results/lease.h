@@ -1,7 +1,7 @@
-// One lease on disk: the folder RESULTS/.leases/KEY with a file TOKEN.claim in it, whose first line is
-// a counter that its holder raises. The folder comes into being whole, by a rename that fails where
-// another has the name and anything in it. So there is one holder of a key, and it is gone when its
-// folder is.
+// One lease on disk: the folder RESULTS/.leases/KEY with a file TOKEN.claim in it, whose first line
+// is a counter that its holder raises. The folder comes into being whole, by a rename that fails
+// where another has the name and anything in it. So there is one holder of a key, and it is gone
+// when its folder is.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ std::optional<LeaseText> read_lease(const std::filesystem::path& leases, const s
 // Names in RESULTS/.leases: keys, and ".KEY.TOKEN" of leases that never came into being.
 std::vector<std::string> lease_names(const std::filesystem::path& leases);
 
-// Removes what belongs to `token` from the lease of `key`, and the folder when nothing is left. From
-// then on its holder can neither renew it nor write a result.
+// Removes what belongs to `token` from the lease of `key`, and the folder when nothing is left.
+// From then on its holder can neither renew it nor write a result.
 void break_lease(const std::filesystem::path& leases, const std::string& key,
                  const std::string& token);
 
@@ -51,8 +51,8 @@ class Lease : public Claim {
   bool stands() const override { return stands_; }
   void publish(const std::filesystem::path& path, std::string_view content) override;
 
-  // False, once, when it turns out that somebody else has taken it over. A file system that does not
-  // answer leaves open who has it.
+  // False, once, when it turns out that somebody else has taken it over. A file system that does
+  // not answer leaves open who has it.
   bool renew();
 
   const std::string& key() const { return key_; }

@@ -1,5 +1,5 @@
-// Whether somebody else's lease is renewed, judged by looking at it: by what changes, and by the own
-// steady clock. No other host's time is trusted, nor the dates of files.
+// Whether somebody else's lease is renewed, judged by looking at it: by what changes, and by the
+// own steady clock. No other host's time is trusted, nor the dates of files.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@ namespace sftbench {
 class LeaseWatch {
  public:
   // `sign` is what a renewal changes. True when it has not changed for `lease_s` seconds in which
-  // this was asked about it. A gap between two questions counts as half a lease at most: this process
-  // may have been stopped in it, and the other one with it.
+  // this was asked about it. A gap between two questions counts as half a lease at most: this
+  // process may have been stopped in it, and the other one with it.
   bool silent(const std::string& name, const std::string& sign, double lease_s, double now_s);
 
   void keep_only(const std::set<std::string>& names);

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Logs and samples that grew, and results that had only their temporary name (base/file.h: AtomicFile).
+// Logs and samples that grew, and results that had only their temporary name (base/file.h:
+// AtomicFile).
 bool unfinished(std::string_view name, const std::string& key) {
   return (name.starts_with(key + ".") &&
           (name.ends_with(".growing.log") || name.ends_with(".growing.series.json.gz"))) ||

@@ -69,7 +69,8 @@ std::string stopped(const Measurement& m) {
          std::to_string(known.at("planned_steps").get<int64_t>()) + " were measured";
 }
 
-// "forward 31 %, backward 55 %, optimizer 13 %" of a step, the largest shares as they follow each other.
+// "forward 31 %, backward 55 %, optimizer 13 %" of a step, the largest shares as they follow each
+// other.
 std::string phases(const Measurement& m) {
   const Json seconds = at(m.extra, "/phase_seconds");
   if (!seconds.is_object()) return {};

@@ -36,8 +36,8 @@ double variance_log(const std::vector<double>& values) {
   return squares / static_cast<double>(values.size() - 1);
 }
 
-// The variance of the median of that many normal values, over that of their mean. Exact to 0.2 % where
-// the number is odd, at most 18 % too large where it is even.
+// The variance of the median of that many normal values, over that of their mean. Exact to 0.2 %
+// where the number is odd, at most 18 % too large where it is even.
 double median_excess(double count) {
   constexpr double kHalfPi = 1.5707963267948966;
   return count < 3 ? 1 : kHalfPi * (1 - 0.434 / count);

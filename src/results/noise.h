@@ -1,13 +1,13 @@
 // Is a difference between two measurements larger than their noise?
 //
-// Repeats are summarized by their median everywhere: one disturbed run among three does not move it.
-// Rates vary by factors, so everything is done on logarithms: a difference of logarithms is a
+// Repeats are summarized by their median everywhere: one disturbed run among three does not move
+// it. Rates vary by factors, so everything is done on logarithms: a difference of logarithms is a
 // ratio. The noise of a configuration is taken from
 //   repeats  whole runs of the same configuration. Both sides repeated: Welch's interval. One side
 //            repeated: the other one's single run is taken to vary like these (a prediction
 //            interval).
-//   other repeats  where neither side was repeated, whole runs of other configurations, if they vary
-//            more than the steps below.
+//   other repeats  where neither side was repeated, whole runs of other configurations, if they
+//            vary more than the steps below.
 //   steps    the steps within the two runs, their number reduced by their correlation with each
 //            other, n (1 - r) / (1 + r). What differs from run to run but not within one (the state
 //            of the machine, where memory lies) is not seen by it: a difference beyond it may still
@@ -56,9 +56,9 @@ class RunSpreads {
 };
 
 // a over b, with the interval that contains the true ratio with this confidence. `others` is the
-// spread of other configurations. Nothing when a value is not positive, or when neither side nor any
-// other configuration was repeated and a run has fewer than three steps.
-// REQUIRES: at least one value on each side.
+// spread of other configurations. Nothing when a value is not positive, or when neither side nor
+// any other configuration was repeated and a run has fewer than three steps. REQUIRES: at least one
+// value on each side.
 std::optional<RatioInterval> ratio_interval(const Sampled& a, const Sampled& b,
                                             double confidence = 0.95,
                                             const std::optional<RunSpread>& others = {});

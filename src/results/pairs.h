@@ -1,5 +1,5 @@
-// Configurations side by side, pair by pair: medians, their ratio and whether it is larger than the noise. What comparisons
-// of two directories and of the values of one input have in common.
+// Configurations side by side, pair by pair: medians, their ratio and whether it is larger than the
+// noise. What comparisons of two directories and of the values of one input have in common.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,8 @@ std::string identity(const StoredResult& result, const std::set<std::string_view
 // "8", "None", and "default" where the result has no such input.
 std::string input_text(const StoredResult& result, std::string_view input);
 
-// Adds a result to the samples of its configuration. Where they ended differently, the valid ones speak for it.
+// Adds a result to the samples of its configuration. Where they ended differently, the valid ones
+// speak for it.
 void add_sample(Repeats& repeats, const StoredResult& result);
 
 struct Pair {
@@ -43,7 +44,8 @@ class JudgedPairs {
   const Judgement& operator[](const Repeats& row) const { return judgements_.at(&row.first()); }
   const Repeats& partner(const Repeats& row) const { return *partners_.at(&row.first()); }
 
-  // Columns of each row: the property, that of its partner, ratio, interval, samples, noise, verdict.
+  // Columns of each row: the property, that of its partner, ratio, interval, samples, noise,
+  // verdict.
   void columns(TableBuilder& builder) const;
   // "valid", or both: "valid, other OOM_GPU".
   Scalar status(TableBuilder& builder, const Repeats& row) const;

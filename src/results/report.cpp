@@ -145,7 +145,8 @@ std::vector<std::string_view> names_as_ado(const StoredResult& result) {
   return names;
 }
 
-// Columns in the order in which pandas meets them: those of the first row, then what later rows add.
+// Columns in the order in which pandas meets them: those of the first row, then what later rows
+// add.
 std::vector<std::string_view> measured_as_met(const SortedRows& rows) {
   std::vector<std::string_view> all;
   std::set<const Record::Names*> seen;

@@ -469,7 +469,8 @@ std::optional<Status> read_status(const std::filesystem::path& path) {
 }
 
 std::optional<Status> glance_at_status(const std::filesystem::path& path) {
-  // Only a top-level key stands behind a line's end and two blanks: texts have no line's end in them.
+  // Only a top-level key stands behind a line's end and two blanks: texts have no line's end in
+  // them.
   constexpr std::string_view kKey = "\n  \"status\": \"";
   std::array<char, 4096> beginning;
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -23,7 +23,8 @@ class ResultReader {
   // the cause alone when it is not to be read: no regular file, no permission, too large.
   bool load(int folder, const char* name);
 
-  // What load() read, in one line, its command without secrets. InputError with the cause alone when it is not JSON.
+  // What load() read, in one line, its command without secrets. InputError with the cause alone
+  // when it is not JSON.
   std::string minified() const;
 
   // What load() read, with the path left empty. InputError with the cause alone when it is no

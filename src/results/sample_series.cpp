@@ -104,7 +104,8 @@ Json process_columns(const ProcessSamples& process, double begin_s) {
   return columns;
 }
 
-// When the rank's first step began, by its own clock; of a rank that did not tell, its first sample.
+// When the rank's first step began, by its own clock; of a rank that did not tell, its first
+// sample.
 double begin_of_rank(const RunRecord& record, size_t rank,
                      const std::vector<SystemReading>& samples) {
   if (rank == 0) return record.steps.front().begin_s;
@@ -144,7 +145,8 @@ Json sample_series(const RunRecord& record, const std::vector<ProcessSamples>& p
   return series;
 }
 
-// Not synced: a result whose series a power cut took says so by the digest, and has all its figures.
+// Not synced: a result whose series a power cut took says so by the digest, and has all its
+// figures.
 Json write_sample_series(const std::filesystem::path& path, const Json& series) {
   const std::string packed = gzipped(json_text(series));
   const OwnedFd file = make_new_file(path, "write the samples");

@@ -59,8 +59,8 @@ std::optional<Status> status_of_measurement(const fs::path& path) {
     fs::rename(path, aside, error);
     return std::nullopt;
   }
-  // One more name instead of another: should somebody have put a better result there in the very last
-  // moment, it stays. An InputError of the writing that follows says more than an error here.
+  // One more name instead of another: should somebody have put a better result there in the very
+  // last moment, it stays. An InputError of the writing that follows says more than an error here.
   fs::create_hard_link(path, aside, error);
   if (error) fs::rename(path, aside, error);
   return std::nullopt;

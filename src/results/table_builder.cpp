@@ -63,7 +63,8 @@ bool SortedRows::before(size_t a, size_t b) const {
   return sign != 0 ? sign < 0 : a < b;  // the scan's order: by key
 }
 
-// Entities are equal when their properties are: 1 and 1.0 are the same, and so are None and nothing.
+// Entities are equal when their properties are: 1 and 1.0 are the same, and so are None and
+// nothing.
 void SortedRows::number_entities() {
   std::unordered_map<std::string, size_t> numbers;
   entity_of_.reserve(rows_.size());

@@ -1,5 +1,6 @@
-// Cells that a sweep leaves to others, in few bytes each, because there may be a whole campaign of them. This
-// machine cannot measure them, they would not end before its deadline, or something blocks their files.
+// Cells that a sweep leaves to others, in few bytes each, because there may be a whole campaign of
+// them. This machine cannot measure them, they would not end before its deadline, or something
+// blocks their files.
 #pragma once
 
 #include <cstdint>

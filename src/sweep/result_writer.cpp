@@ -10,8 +10,8 @@
 namespace sftbench {
 namespace {
 
-// On a busy disk a result takes tens of milliseconds to become durable. Writes that wait together share what the disk
-// does, so more of them make it no slower.
+// On a busy disk a result takes tens of milliseconds to become durable. Writes that wait together
+// share what the disk does, so more of them make it no slower.
 constexpr size_t kBusyWrites = 64;
 // Each of them holds a claim, which other workers come upon.
 constexpr size_t kBusyWritesOfWorker = 8;

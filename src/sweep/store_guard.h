@@ -1,5 +1,6 @@
 // Holds what a sweep says against the disk: whether the folders of results are still those that it
-// began with, and whether all that it calls settled is there when it ends. A few bytes for each cell.
+// began with, and whether all that it calls settled is there when it ends. A few bytes for each
+// cell.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class StoreGuard {
   // The cell ended so; `before`: the store held it already.
   void claim(const Cell& cell, OutcomeKind kind, bool before);
 
-  // Takes the claims out of `state` whose files are not there any more. "3 results that were settled
-  // are gone"; nothing when all are there.
+  // Takes the claims out of `state` whose files are not there any more. "3 results that were
+  // settled are gone"; nothing when all are there.
   std::optional<std::string> take_back_what_is_gone(SweepState& state) const;
 
  private:

@@ -21,8 +21,8 @@ uint64_t hash_of(std::string_view text) {
   return std::hash<std::string_view>()(text);
 }
 
-// Of a file's content at one time, as far as its folder tells. Dates are compared for equality alone:
-// hosts that share a folder need not agree on the time.
+// Of a file's content at one time, as far as its folder tells. Dates are compared for equality
+// alone: hosts that share a folder need not agree on the time.
 std::optional<uint64_t> look_of(const std::filesystem::path& path, bool by_number) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
@@ -39,7 +39,8 @@ bool is_result(std::string_view name) {
          name.substr(name.size() - kEnding.size()) == kEnding;
 }
 
-// A list of names costs as much as a look at some thousand of them. It takes a twentieth of the time.
+// A list of names costs as much as a look at some thousand of them. It takes a twentieth of the
+// time.
 constexpr double kListAgainSeconds = 1;
 constexpr double kListShare = 20;
 
@@ -124,8 +125,8 @@ std::optional<Status> StoreView::settled(Cell& cell) {
   return Status::kValid;
 }
 
-// What has failed since this sweep began failed in a sweep beside it: to measure it here, too, would
-// double the work on every cell that cannot succeed.
+// What has failed since this sweep began failed in a sweep beside it: to measure it here, too,
+// would double the work on every cell that cannot succeed.
 bool StoreView::tried_again(const Cell& cell, int sample) const {
   if (cell.attempt > 1 && cell.sample == sample) return true;
   if (!options_.retry_failed) return false;

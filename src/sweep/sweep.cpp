@@ -111,8 +111,8 @@ class Sweep::Impl {
     stored_.remember(experiment);
   }
 
-  // True when a folder is gone. What runs then goes on to its end and is written to where the folder
-  // was: hours of training are worth more than a tidy end.
+  // True when a folder is gone. What runs then goes on to its end and is written to where the
+  // folder was: hours of training are worth more than a tidy end.
   bool mind_folders() {
     const std::optional<std::string> gone = guard_.gone();
     if (gone && !end_) {

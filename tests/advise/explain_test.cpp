@@ -153,7 +153,7 @@ TEST(ExplainTest, ThePartsOfUnevenStepsAddUpToTheStep) {
                                 HasSubstr("the interval allows")));
 }
 
-// --- own evidence ---------------------------------------------------------------------------------
+// --- own evidence --------------------------------------------------------------------------------
 
 class OwnEvidenceTest : public ::testing::Test {
  protected:

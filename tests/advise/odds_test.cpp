@@ -7,7 +7,8 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
-// 60 bytes of tensors and 7 that the process takes beside them, on a GPU that leaves them as many as given.
+// 60 bytes of tensors and 7 that the process takes beside them, on a GPU that leaves them as many
+// as given.
 Prediction prediction(double usable_bytes = 67) {
   Prediction p;
   p.job.device.kind = "cuda";

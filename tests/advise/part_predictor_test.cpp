@@ -132,7 +132,8 @@ TEST(PartPredictorTest, SizesThatARefusalNamesMakeParts) {
               testing::Contains(testing::HasSubstr("gradient_accumulation_steps 2 is impossible")));
 }
 
-// What they have in common: catalogs, and the residuals that intervals rest on. Under the thread sanitizer, too.
+// What they have in common: catalogs, and the residuals that intervals rest on. Under the thread
+// sanitizer, too.
 TEST(PartPredictorTest, ThreadsPredictAsOneDoes) {
   const Space space = space_of({"batch_size: [8, 16]", "model_name: [llama3.2-1b, granite-3.1-2b]",
                                 "number_gpus: [1, 4]", "model_max_length: [512, 2048]",

@@ -1,4 +1,5 @@
-// What a probe's small runs took becomes constants of the machine, and files of other probes are not taken for this one.
+// What a probe's small runs took becomes constants of the machine, and files of other probes are
+// not taken for this one.
 #include "sftbench/advise/probed_machine.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +42,8 @@ Json probe_without_runs() {
           {"collectives", {{"problem", "none"}}}};
 }
 
-// A machine on which each layer takes kScale times what its operators take, and kLaunchSeconds for each of them.
+// A machine on which each layer takes kScale times what its operators take, and kLaunchSeconds for
+// each of them.
 Json runs_of_known_constants() {
   MachineModel machine;
   machine.products = {{32, 576, 576, 1e11}, {1024, 2048, 2048, 1e11}};
@@ -107,7 +109,8 @@ TEST(ProbedMachineTest, RunsThatDifferSayHowNoisyTheMachineIsAndTheirMediansCoun
   EXPECT_EQ(ProbedMachine(whole_probe()).run_variance(), 0);
 }
 
-// Steps of one position each are all launches: a machine may not come out with products that take less than no time.
+// Steps of one position each are all launches: a machine may not come out with products that take
+// less than no time.
 TEST(ProbedMachineTest, NoConstantIsNegative) {
   Json probe = whole_probe();
   for (Json& run : probe["dtypes"]["float32"]["runs"].front()) run["compute_s"] = 0.05;

@@ -228,7 +228,7 @@ TEST(ResidualsTest, AFileThatIsNoneIsRefusedByName) {
   EXPECT_EQ(text_of(ResidualTable::from_json(whole, "r.json")), text_of(ResidualTable::shipped()));
 }
 
-// --- own measurements -----------------------------------------------------------------------------
+// --- own measurements ----------------------------------------------------------------------------
 
 TEST(SharpeningTest, FiveMeasurementsOfTheModelHalveTheErrorAndTheirIntervalsHold) {
   std::vector<ScoredRow> rows = scored_truth();
@@ -306,8 +306,8 @@ TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
   EXPECT_FALSE(uncertainty.interval(Figure::kMemory, case_on(kA100, "sftbench")).own);
 }
 
-// Of one row with log ratio y, variance v and noise n, a case with covariance c has mean c y / (v + n) and variance
-// v + n - c^2 / (v + n).
+// Of one row with log ratio y, variance v and noise n, a case with covariance c has mean c y / (v +
+// n) and variance v + n - c^2 / (v + n).
 TEST(ResidualProcessTest, OneRowTellsOfOthersByTheirCovariance) {
   const Spread spread{
       .offset = 0.1, .model = 0.2, .near = 0.4, .distance = 2, .noise = 0.3, .widening = 1};

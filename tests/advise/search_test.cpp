@@ -163,8 +163,8 @@ TEST(SearchTest, SeveralAtATimeAreNotTheSame) {
   EXPECT_NE(a, b);
 }
 
-// Of one point with value y and noise n, the variance is y^2 / (1 + n). Matern 5/2 at one length is (1 + r + r^2 / 3) exp(-r),
-// r^2 = 5.
+// Of one point with value y and noise n, the variance is y^2 / (1 + n). Matern 5/2 at one length is
+// (1 + r + r^2 / 3) exp(-r), r^2 = 5.
 TEST(GaussianProcessTest, OnePointTellsByTheKernel) {
   const GaussianProcess::Points points = {{0.25, 0.5}};
   const std::vector<size_t> dimensions = {0, 1};
@@ -181,7 +181,8 @@ TEST(GaussianProcessTest, OnePointTellsByTheKernel) {
   EXPECT_NEAR(process.log_likelihood(), -0.5 * std::log(9 / 1.2) - 0.5 * std::log(1.2), 1e-12);
 }
 
-// Two points with correlation k and noise n: sum and difference have variances 2 (1 + n + k) and 2 (1 + n - k), of the signal's.
+// Two points with correlation k and noise n: sum and difference have variances 2 (1 + n + k) and 2
+// (1 + n - k), of the signal's.
 TEST(GaussianProcessTest, TwoPointsShareWhatTheyTell) {
   const GaussianProcess::Points points = {{0.0}, {1.0}};
   const std::vector<size_t> dimensions = {0};

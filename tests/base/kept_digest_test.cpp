@@ -1,5 +1,5 @@
-// What is kept of a file's digest, and when it is taken again. A process remembers what it has read, so
-// that each look is one of a process of its own.
+// What is kept of a file's digest, and when it is taken again. A process remembers what it has
+// read, so that each look is one of a process of its own.
 #include "sftbench/base/kept_digest.h"
 
 #include <fcntl.h>

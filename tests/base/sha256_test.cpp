@@ -1,5 +1,6 @@
-// The examples of FIPS 180-4 (https://csrc.nist.gov/projects/cryptographic-standards-and-guidelines).
-// Ids that real ado hashed are compared in tests/space/ado_golden_test.cpp.
+// The examples of FIPS 180-4
+// (https://csrc.nist.gov/projects/cryptographic-standards-and-guidelines). Ids that real ado hashed
+// are compared in tests/space/ado_golden_test.cpp.
 #include "sftbench/base/sha256.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Which files a split consists of, compared with the package datasets (tests/reference/dataset_files.py).
+// Which files a split consists of, compared with the package datasets
+// (tests/reference/dataset_files.py).
 #include "sftbench/base/train_files.h"
 
 #include <gmock/gmock.h>

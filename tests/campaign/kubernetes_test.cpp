@@ -1,4 +1,5 @@
-// Manifests, read back by a YAML reader; against the published schemas: tests/campaign/manifests.py.
+// Manifests, read back by a YAML reader; against the published schemas:
+// tests/campaign/manifests.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>

@@ -1,4 +1,5 @@
-// Workers as processes of this machine. A script stands in for sftbench, and writes down what it was given.
+// Workers as processes of this machine. A script stands in for sftbench, and writes down what it
+// was given.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -36,7 +37,8 @@ class LocalTest : public testing::Test {
   }
   ~LocalTest() override { ::unsetenv("CUDA_VISIBLE_DEVICES"); }
 
-  // Each run makes the first folder of 1, 2, ... that is not there yet, and then does what `script` says.
+  // Each run makes the first folder of 1, 2, ... that is not there yet, and then does what `script`
+  // says.
   void worker(const std::string& script) {
     write_file_atomic(folder_ / "worker", R"(#!/bin/sh
 run=1

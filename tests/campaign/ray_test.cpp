@@ -1,4 +1,5 @@
-// Workers on Ray, against a head that is made up; against a real one: tests/distributed/campaign.sh.
+// Workers on Ray, against a head that is made up; against a real one:
+// tests/distributed/campaign.sh.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <minizip/unzip.h>

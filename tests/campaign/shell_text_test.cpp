@@ -1,6 +1,7 @@
-// Text of a user on its way through a shell: every place of a plan that reaches a Slurm script, a manifest or
-// a job of Ray is filled with what shells, sbatch and Kubernetes act on. The scripts are really run, with
-// stand-ins for the commands that they call. Every word must arrive as it was, and nothing else may happen.
+// Text of a user on its way through a shell: every place of a plan that reaches a Slurm script, a
+// manifest or a job of Ray is filled with what shells, sbatch and Kubernetes act on. The scripts
+// are really run, with stand-ins for the commands that they call. Every word must arrive as it was,
+// and nothing else may happen.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
@@ -161,7 +162,8 @@ std::vector<std::string> directives(const std::string& script) {
   return all;
 }
 
-// As Kubernetes does with commands, arguments and environments: third_party/forked/golang/expansion.
+// As Kubernetes does with commands, arguments and environments:
+// third_party/forked/golang/expansion.
 std::string as_kubernetes_expands(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -202,8 +204,8 @@ class ShellTextTest : public testing::Test {
     std::ofstream(folder_ / "scripts" / std::to_string(scripts_++)) << script;
   }
 
-  // Every script by bash. Whatever command it calls is written down, each word ended by a zero byte and each
-  // command by the value of NAME and two more.
+  // Every script by bash. Whatever command it calls is written down, each word ended by a zero byte
+  // and each command by the value of NAME and two more.
   void run_scripts() {
     std::ofstream(folder_ / "run.sh") << R"(cd "$1"
 command_not_found_handle() {

@@ -112,7 +112,8 @@ TEST(SlurmTest, AnArrayHasNoIndexBeyondSlurmsLimit) {
   EXPECT_THAT(text, AllOf(HasSubstr("--array=0-1000\n"), HasSubstr("--array=0-497\n")));
 }
 
-// Slurm's tools, as scripts that come first in PATH: sbatch keeps what it is given and names its jobs 7, 77, and so on.
+// Slurm's tools, as scripts that come first in PATH: sbatch keeps what it is given and names its
+// jobs 7, 77, and so on.
 class SlurmSubmissionTest : public ::testing::Test {
  protected:
   SlurmSubmissionTest() {

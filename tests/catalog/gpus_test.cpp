@@ -93,9 +93,9 @@ TEST(GpuCatalogTest, EveryProductHasASourceAndPlausibleFigures) {
   }
 }
 
-// A multiprocessor of these architectures has 128 float32 units. Its tensor cores multiply four times
-// as fast in 16 bits, and twice where they add up in float32 on GeForce boards (NVIDIA's white papers
-// of GA102, Ada and RTX Blackwell).
+// A multiprocessor of these architectures has 128 float32 units. Its tensor cores multiply four
+// times as fast in 16 bits, and twice where they add up in float32 on GeForce boards (NVIDIA's
+// white papers of GA102, Ada and RTX Blackwell).
 TEST(GpuCatalogTest, GeForceBoardsHaveTheRatesOfTraining) {
   int boards = 0;
   for (const GpuFacts& gpu : shipped().gpus()) {

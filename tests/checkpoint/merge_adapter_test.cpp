@@ -1,4 +1,5 @@
-// Adapters added to their base against peft's merge_and_unload (tests/reference/merged.py), and what is refused.
+// Adapters added to their base against peft's merge_and_unload (tests/reference/merged.py), and
+// what is refused.
 #include "sftbench/checkpoint/merge_adapter.h"
 
 #include <gmock/gmock.h>

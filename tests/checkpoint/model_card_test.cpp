@@ -1,5 +1,5 @@
-// The model card of a saved folder: metadata as peft and transformers write them, and names that would
-// like to be more than names.
+// The model card of a saved folder: metadata as peft and transformers write them, and names that
+// would like to be more than names.
 #include "sftbench/checkpoint/model_card.h"
 
 #include <gmock/gmock.h>

@@ -106,7 +106,8 @@ TEST_F(SavedFolders, OfModelsAloneAreReplacedAtOnce) {
   EXPECT_EQ(read_file(root_ / "model/model.safetensors"), "weights");
 }
 
-// Killed when the manifest was aside, when all was and a part of the new model stood there, and behind the last file.
+// Killed when the manifest was aside, when all was and a part of the new model stood there, and
+// behind the last file.
 TEST_F(SavedFolders, OfModelsThatWereBeingReplacedAreBroughtBack) {
   const fs::path aside = root_ / ".model.replaced";
   const std::map<std::string, std::string> first = {{"config.json", "{}"},

@@ -1,5 +1,5 @@
-// Keys of other programs at their libraries' own defaults (tests/reference/argument_files.py): each is taken, alone and
-// beside all others, and no key of transformers, trl and accelerate is unknown.
+// Keys of other programs at their libraries' own defaults (tests/reference/argument_files.py): each
+// is taken, alone and beside all others, and no key of transformers, trl and accelerate is unknown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// --arguments given several times, values that are JSON in a text, and the keys of other programs that
-// change something here, change nothing, or are refused.
+// --arguments given several times, values that are JSON in a text, and the keys of other programs
+// that change something here, change nothing, or are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

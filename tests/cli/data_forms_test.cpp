@@ -1,5 +1,5 @@
-// Data of one's own that cannot be what was meant: forms of an entry that exclude each other, values
-// that no JSON has, empty files. Each is one sentence, and no bug to report.
+// Data of one's own that cannot be what was meant: forms of an entry that exclude each other,
+// values that no JSON has, empty files. Each is one sentence, and no bug to report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -456,7 +456,8 @@ TEST_F(DecidingTest, EveryFormOfDataIsCounted) {
               HasSubstr("a whole number from 1 to 1000000000000000: 50k, 1.5M"));
 }
 
-// LLM.int8 holds a byte of a weight and a float32 of each of its rows; NF4 half a byte and its scales.
+// LLM.int8 holds a byte of a weight and a float32 of each of its rows; NF4 half a byte and its
+// scales.
 TEST_F(DecidingTest, QuantizedMethodsTakeTheirBytes) {
   const auto parameters = [](const char* method) {
     return Json::parse(output_of({"predict", "--method", method, "--set", "model_name=llama3.1-8b",

@@ -1,5 +1,5 @@
-// --deepspeed and the key deepspeed of argument files, as a user types them: the job that follows from
-// published configurations, and every refusal.
+// --deepspeed and the key deepspeed of argument files, as a user types them: the job that follows
+// from published configurations, and every refusal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Argument files of programs that name sets, templates and tuning in their own way, and files of one kind in the place
-// of another. All are our own, in the forms that the programs document.
+// Argument files of programs that name sets, templates and tuning in their own way, and files of
+// one kind in the place of another. All are our own, in the forms that the programs document.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -45,7 +45,8 @@ class ForeignKernelsTest : public OwnTrainingTest {
   }
 };
 
-// Its fused linear cross-entropy never holds all logits: 0.5 bytes of each, where the loss of transformers holds 12.
+// Its fused linear cross-entropy never holds all logits: 0.5 bytes of each, where the loss of
+// transformers holds 12.
 TEST_F(ForeignKernelsTest, LigersLossHoldsNoLogits) {
   for (const auto& [file, liger] :
        {std::pair<std::string, std::string>{kTrl, "use_liger_kernel: true\n"},

@@ -95,8 +95,8 @@ class LaunchedRunTest : public testing::Test {
     return both(arguments(extra), arguments(extra));
   }
 
-  // The same under a parent that does what mpirun and srun --kill-on-bad-exit do: when one has ended
-  // without success it sends all others SIGTERM, and a second later SIGKILL.
+  // The same under a parent that does what mpirun and srun --kill-on-bad-exit do: when one has
+  // ended without success it sends all others SIGTERM, and a second later SIGKILL.
   static std::vector<ProgramResult> finish_under_launcher(std::vector<Program> programs) {
     for (Program& program : programs) program.start();
     const auto send_all = [&programs](int signal) {

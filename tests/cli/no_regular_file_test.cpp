@@ -1,5 +1,5 @@
-// A pipe, a device, a socket or a folder in place of each file that a user can name: every command ends at
-// once, and says what stands there.
+// A pipe, a device, a socket or a folder in place of each file that a user can name: every command
+// ends at once, and says what stands there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +17,8 @@ using testing::Not;
 
 namespace fs = std::filesystem;
 
-// Opening a pipe that nobody writes to waits forever; of the devices, one has no end and one no begin.
+// Opening a pipe that nobody writes to waits forever; of the devices, one has no end and one no
+// begin.
 constexpr std::pair<const char*, const char*> kKinds[] = {{"pipe", "is a pipe"},
                                                           {"/dev/zero", "is a device"},
                                                           {"/dev/null", "is a device"},

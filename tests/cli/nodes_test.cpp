@@ -1,5 +1,5 @@
-// `sftbench run` that starts the ranks of several hosts itself, through an ssh of this test: each host is
-// this machine under another name.
+// `sftbench run` that starts the ranks of several hosts itself, through an ssh of this test: each
+// host is this machine under another name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -99,8 +99,8 @@ class NodesTest : public testing::Test {
     return text;
   }
 
-  // Environments of the processes that this test's program has started, and that live. Each is read once:
-  // a process that becomes another program has none for an instant.
+  // Environments of the processes that this test's program has started, and that live. Each is read
+  // once: a process that becomes another program has none for an instant.
   std::map<pid_t, std::string> environments(const std::string& with = {}) const {
     std::map<pid_t, std::string> found;
     for (const auto& entry : fs::directory_iterator("/proc")) {

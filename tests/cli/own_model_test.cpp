@@ -1,4 +1,5 @@
-// What a model of one's own says against a run: its linears, its dtype, its family. All commands say it alike.
+// What a model of one's own says against a run: its linears, its dtype, its family. All commands
+// say it alike.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +46,8 @@ class OwnModelTest : public OwnTrainingTest {
     return said;
   }
 
-  // Of `expand`; `predict`, `sweep` and `run` say the same. `predicted`: of a family that only `predict` takes.
+  // Of `expand`; `predict`, `sweep` and `run` say the same. `predicted`: of a family that only
+  // `predict` takes.
   Json verdict_of_all(const std::vector<std::string>& more, bool predicted = false) const {
     const auto with = [&more](std::vector<std::string> words) {
       words.insert(words.end(), more.begin(), more.end());

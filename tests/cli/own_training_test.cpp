@@ -1,5 +1,5 @@
-// --model, --data, the training arguments' options and --arguments, as a user types them: the job that
-// follows, and every refusal.
+// --model, --data, the training arguments' options and --arguments, as a user types them: the job
+// that follows, and every refusal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

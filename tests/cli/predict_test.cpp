@@ -1,4 +1,5 @@
-// predict: what it prints and what it refuses. The figures themselves: tests/predict/cost_model_test.
+// predict: what it prints and what it refuses. The figures themselves:
+// tests/predict/cost_model_test.
 #include "cli/predict.h"
 
 #include <gmock/gmock.h>

@@ -55,8 +55,8 @@ ProgramResult run_program(std::vector<std::string> arguments,
 // A folder that is empty, below one of the running test alone.
 std::filesystem::path fresh_folder(const std::string& name);
 
-// Writes the experiments' own dataset with one short entry into `folder`/data, and `folder`/config.yaml,
-// which has runs look for it there.
+// Writes the experiments' own dataset with one short entry into `folder`/data, and
+// `folder`/config.yaml, which has runs look for it there.
 void configure_small_dataset(const std::filesystem::path& folder);
 
 std::vector<std::string> file_names_below(const std::filesystem::path& folder);

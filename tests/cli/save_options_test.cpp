@@ -390,7 +390,8 @@ TEST_F(SavingRunTest, HasAnOutputFolderAsFmsHfTuningsAndGoesOnFromIt) {
                                    "--output-dir, or --resume-from-checkpoint false"));
 }
 
-// As fms-hf-tuning's, which resumes by itself and saves the model again, in the same folder or below it.
+// As fms-hf-tuning's, which resumes by itself and saves the model again, in the same folder or
+// below it.
 TEST_F(SavingRunTest, GoesOnAlsoWhereTheModelWasSavedInTheOutputFolder) {
   for (const std::string model : {"", "/model"}) {
     const std::string out = path("out" + std::to_string(model.size()));

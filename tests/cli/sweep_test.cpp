@@ -145,7 +145,8 @@ TEST_F(SweepTest, WhatIsCalledSeparableDiffersInWhatIsPrinted) {
     result.measured["dataset_tokens_per_second"] = rate += 0.01;
     write_file_atomic(file, to_json(result).dump());
   }
-  // Two devices cost 3.6 USD an hour, 1000 USD for a million seconds: 1000 / 183.12 and 1000 / 183.02.
+  // Two devices cost 3.6 USD an hour, 1000 USD for a million seconds: 1000 / 183.12 and 1000 /
+  // 183.02.
   const std::string told = sweep({"--repeats", "3", "--price", "1.8"}).err;
   EXPECT_THAT(told, HasSubstr("batch_size=2 with 5.4609 USD per million dataset tokens (measured 3 "
                               "times), before batch_size=32 with 5.4639 USD (measured 3 times)"));

@@ -1,5 +1,5 @@
-// --track of `run` and `sweep`, with the fake engine: what is written, and what a tracker that fails does to
-// a measurement.
+// --track of `run` and `sweep`, with the fake engine: what is written, and what a tracker that
+// fails does to a measurement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// One entity, one verdict: what `expand` says of it, `predict`, `sweep --dry-run` and `run --dry-run`
-// say as well, in the same words, and `models` of its model. What a machine lacks is said by those
-// that would measure on it.
+// One entity, one verdict: what `expand` says of it, `predict`, `sweep --dry-run` and `run
+// --dry-run` say as well, in the same words, and `models` of its model. What a machine lacks is
+// said by those that would measure on it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

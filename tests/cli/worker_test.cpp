@@ -218,7 +218,7 @@ TEST_F(WorkerTest, DoctorSaysHowAFolderIsClaimed) {
   EXPECT_THAT(claims_of(results().string()), HasSubstr(": others have begun with leases"));
 }
 
-// --- status ---------------------------------------------------------------------------------------
+// --- status --------------------------------------------------------------------------------------
 
 TEST_F(WorkerTest, StatusCountsStatesAndReasons) {
   EXPECT_EQ(simulate({"--limit", "2"}).status, 6);

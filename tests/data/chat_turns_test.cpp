@@ -9,7 +9,8 @@ namespace SFTBENCH_FILE {
 
 using Damage = std::function<void(std::string&)>;
 
-// What an assistant says to `question`, where the template refuses beginnings, so that only marks tell.
+// What an assistant says to `question`, where the template refuses beginnings, so that only marks
+// tell.
 std::vector<Turn> turns(const std::string& question, const Damage& damage) {
   const Json messages = {{{"role", "user"}, {"content", question}},
                          {{"role", "assistant"}, {"content", "yes"}}};

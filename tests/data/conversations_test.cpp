@@ -106,7 +106,8 @@ TEST(Conversations, KeysWithinMessagesAreNamedWhereTheirTextsStandNowhere) {
                            Pair("key strict of messages", 1)));
 }
 
-// Templates read tools of an entry, not of a message, and their name of a variable is no reading of it.
+// Templates read tools of an entry, not of a message, and their name of a variable is no reading of
+// it.
 TEST(Conversations, ToolsWithinAMessageAreNamed) {
   const std::string of_entry =
       "{% if tools %}{{ tools | tojson }}{% endif %}" + std::string(kTurns);

@@ -1,4 +1,5 @@
-// Files beside JSON Lines: CSV, packed files, JSON in other shapes, folders of many files, and what says what it is instead.
+// Files beside JSON Lines: CSV, packed files, JSON in other shapes, folders of many files, and what
+// says what it is instead.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,4 +1,5 @@
-// How pictures become tiles, on pictures so small that the values follow by hand. tests/engine has whole ones of transformers.
+// How pictures become tiles, on pictures so small that the values follow by hand. tests/engine has
+// whole ones of transformers.
 #include "sftbench/data/image_tiles.h"
 
 #include <gtest/gtest.h>

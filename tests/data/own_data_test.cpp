@@ -1,5 +1,5 @@
-// Data of one's own: forms of an entry against fms-hf-tuning's handlers (tests/reference/own_data.py),
-// JSON arrays, templates, and what each refuses.
+// Data of one's own: forms of an entry against fms-hf-tuning's handlers
+// (tests/reference/own_data.py), JSON arrays, templates, and what each refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>

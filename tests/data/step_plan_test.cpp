@@ -86,7 +86,8 @@ TEST(StepPlan, TheStepWithTheLargestBatchChangesPlacesWithTheFirst) {
                                 .ranks = 2,
                                 .seed = 42};
   StepPlan usual(options), plan(options);
-  // Entry 7 is large, and rank 1 or 0 meets it first in some step of the first epoch, and again later.
+  // Entry 7 is large, and rank 1 or 0 meets it first in some step of the first epoch, and again
+  // later.
   const auto has_7 = [](const std::vector<int64_t>& batch) {
     return static_cast<int64_t>(std::count(batch.begin(), batch.end(), 7));
   };

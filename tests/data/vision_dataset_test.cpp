@@ -1,4 +1,5 @@
-// Pictures, chats and placeholders against Pillow and transformers (tests/reference/vision_data.py).
+// Pictures, chats and placeholders against Pillow and transformers
+// (tests/reference/vision_data.py).
 #include "sftbench/data/vision_dataset.h"
 
 #include <gmock/gmock.h>
@@ -116,7 +117,8 @@ bool exif_turns(const std::string& exif) {
   return is_turned(segment(std::string("Exif\0\0", 6) + exif));
 }
 
-// Exif 2.3: the directory has a count, and behind it as many entries of 12 bytes. Orientations from 5 on exchange sides.
+// Exif 2.3: the directory has a count, and behind it as many entries of 12 bytes. Orientations from
+// 5 on exchange sides.
 TEST(ImageTest, TurnsByTheOrientationOfItsExifDirectoryAlone) {
   EXPECT_TRUE(exif_turns(exif(1, {{}})));
   EXPECT_TRUE(exif_turns(exif(1, {{}}, false)));

@@ -1,5 +1,5 @@
-// Adapter folders written by peft (tests/reference/adapters.py), read and written as a run does that
-// resumes and saves.
+// Adapter folders written by peft (tests/reference/adapters.py), read and written as a run does
+// that resumes and saves.
 #include <gtest/gtest.h>
 
 #include <algorithm>

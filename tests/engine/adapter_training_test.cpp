@@ -25,8 +25,8 @@ std::vector<NamedParameter> trained_of(const TrainingRun& run) {
   return trained;
 }
 
-// Trains as Engine::train_job() does, from peft's LoRA adapters. Virtual tokens start from their text
-// and must be peft's without help.
+// Trains as Engine::train_job() does, from peft's LoRA adapters. Virtual tokens start from their
+// text and must be peft's without help.
 struct AdapterRun {
   explicit AdapterRun(const TrainingJob& job, const std::string& name)
       : run(prepare_run(job, alone())) {

@@ -197,9 +197,10 @@ int64_t chunk_bytes(int64_t ranks) {
   return 2 * kBatch * kLength / (2 * ranks) * kHeads * kHeadDim * 4;
 }
 
-// In the ring early chunks go to all other ranks. Late ones go to the ranks before theirs, which have
-// later ones: rank r hands on those of the N - r ranks from its own on, and rank 0 none. Gradients come
-// back from where a chunk was: rank r gives some to those of the N - 1 - r ranks behind it.
+// In the ring early chunks go to all other ranks. Late ones go to the ranks before theirs, which
+// have later ones: rank r hands on those of the N - r ranks from its own on, and rank 0 none.
+// Gradients come back from where a chunk was: rank r gives some to those of the N - 1 - r ranks
+// behind it.
 TEST(RanksAndRowsInTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
   for (const bool checkpointing : {false, true}) {
     for (const int ranks : {2, 3, 4}) {
@@ -238,8 +239,8 @@ TEST(RanksAndRowsInTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
   }
 }
 
-// Mamba-2 gathers the last positions of each chunk and what it adds to the state, and sums gradients
-// of both.
+// Mamba-2 gathers the last positions of each chunk and what it adds to the state, and sums
+// gradients of both.
 TEST(RanksAndRowsInTheory, StatesOfChunksAreGathered) {
   for (const int ranks : {2, 3}) {
     SCOPED_TRACE(ranks);
@@ -270,8 +271,9 @@ TEST(RanksAndRowsInTheory, StatesOfChunksAreGathered) {
 
 // --- what a device holds -------------------------------------------------------------------------
 
-// Nothing grows with the square of a row, nor with the vocabulary times it: what twice the positions
-// take more is twice what the first ones do. On one rank, and on two, which have half of it each.
+// Nothing grows with the square of a row, nor with the vocabulary times it: what twice the
+// positions take more is twice what the first ones do. On one rank, and on two, which have half of
+// it each.
 TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
   if (test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
   constexpr int64_t kShort = 2048;
@@ -291,8 +293,8 @@ TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
       const int64_t once = peak_bytes(kShort), twice = peak_bytes(2 * kShort);
       const int64_t four = peak_bytes(4 * kShort);
       const auto first = static_cast<double>(twice - once);
-      // What is quadratic would be four times the first difference. The peak of a part of the shortest row lies elsewhere
-      // in the step than those of longer ones.
+      // What is quadratic would be four times the first difference. The peak of a part of the
+      // shortest row lies elsewhere in the step than those of longer ones.
       EXPECT_NEAR(static_cast<double>(four - twice), 2 * first, 0.25 * first);
     });
   }

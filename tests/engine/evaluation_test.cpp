@@ -1,5 +1,5 @@
-// The loss on held-out entries: against Trainer.evaluate() (tests/reference/evaluation.py), on several
-// ranks, and without a trace in training.
+// The loss on held-out entries: against Trainer.evaluate() (tests/reference/evaluation.py), on
+// several ranks, and without a trace in training.
 #include "engine/evaluation.h"
 
 #include <gmock/gmock.h>

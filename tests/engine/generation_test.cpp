@@ -1,5 +1,5 @@
-// What the model writes before and after training. That rows token by token have the logits of whole rows stands in
-// model/decoding_test.cpp.
+// What the model writes before and after training. That rows token by token have the logits of
+// whole rows stands in model/decoding_test.cpp.
 #include "engine/generation.h"
 
 #include <gmock/gmock.h>

@@ -91,8 +91,8 @@ TEST(MlpTiles, DrawADropoutOfTheirOwn) {
   EXPECT_NE(train_to_the_end(job, alone()).losses.back(), kept.losses.back());
 }
 
-// Each tile's gradient is one summand: an optimizer that updates as soon as a gradient is there waits
-// for the last of them.
+// Each tile's gradient is one summand: an optimizer that updates as soon as a gradient is there
+// waits for the last of them.
 TEST(MlpTiles, AreUpdatedOnceByOptimizersThatUpdateInTheBackward) {
   for (const char* optimizer : {"lomo", "adalomo"}) {
     for (const bool checkpointing : {false, true}) {
@@ -135,8 +135,9 @@ TEST(RanksAndMlpTiles, TrainAsOneRank) {
   }
 }
 
-// Whole MLPs keep gate, up and their product for every layer. Of the last layer's backward pass two gradients of that
-// width come on top; tiles need a sixteenth of that, and twice the residual stream.
+// Whole MLPs keep gate, up and their product for every layer. Of the last layer's backward pass two
+// gradients of that width come on top; tiles need a sixteenth of that, and twice the residual
+// stream.
 TEST(MlpTiles, HoldWhatIsInsideAnMlpForOneTile) {
   if (test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
   TrainingJob job = job_of(RanksCase{.ranks = 1, .padding = "max_length"});

@@ -46,8 +46,8 @@ TrainingJob small_job(const std::string& optimizer = "adamw_torch") {
   job.optimizer.kind = named<OptimizerKind>(optimizer);
   job.activations.gradient_checkpointing = true;
   job.device.threads = 1;
-  // Layers enough that some inputs leave, and that states outweigh what libtorch's allocator counts too much: it
-  // does not split a block of which less than 1 MiB would remain.
+  // Layers enough that some inputs leave, and that states outweigh what libtorch's allocator counts
+  // too much: it does not split a block of which less than 1 MiB would remain.
   job.model.weights_directory.clear();
   job.model.hf_config.update({{"hidden_size", 256},
                               {"intermediate_size", 512},
@@ -75,7 +75,8 @@ void expect_same(const Outcome& found, const Outcome& expected) {
   }
 }
 
-// The host's norm is summed in another order than the device's, and the clip factor follows it: float32's rounding.
+// The host's norm is summed in another order than the device's, and the clip factor follows it:
+// float32's rounding.
 void expect_close(const Outcome& found, const Outcome& expected) {
   EXPECT_EQ(found.state_bytes, expected.state_bytes);
   ASSERT_EQ(found.losses.size(), expected.losses.size());

@@ -1,5 +1,5 @@
-// Every optimizer of the registry through Engine::train_job(): three real steps each, ten steps beside
-// the real Trainer where Trainer runs it on a CPU (tests/reference/optimizers.py), and the
+// Every optimizer of the registry through Engine::train_job(): three real steps each, ten steps
+// beside the real Trainer where Trainer runs it on a CPU (tests/reference/optimizers.py), and the
 // agreement of the registry with the experiments' property `optim`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

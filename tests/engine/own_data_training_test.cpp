@@ -1,5 +1,5 @@
-// Ten steps on data of one's own in each form, with arguments that differ from the documents', against
-// Hugging Face Trainer (tests/reference/own_data.py).
+// Ten steps on data of one's own in each form, with arguments that differ from the documents',
+// against Hugging Face Trainer (tests/reference/own_data.py).
 #include <gtest/gtest.h>
 
 #include "engine/training_fixture.h"

@@ -1,5 +1,5 @@
-// QLoRA through the engine: Trainer over peft and bitsandbytes (tests/reference/nf4.py) step by step, and
-// over shards.
+// QLoRA through the engine: Trainer over peft and bitsandbytes (tests/reference/nf4.py) step by
+// step, and over shards.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -64,8 +64,8 @@ TEST(QloraTraining, SingleQuantizationGivesOtherWeights) {
   EXPECT_NEAR(once, dense, 0.2);
 }
 
-// peft's Linear4bit dequantizes the weight: what DoRA makes of it is what it makes of dense weights with those values, whose
-// golden run is adapter_training_test's.
+// peft's Linear4bit dequantizes the weight: what DoRA makes of it is what it makes of dense weights
+// with those values, whose golden run is adapter_training_test's.
 TEST(QloraTraining, MagnitudesAreThoseOfTheDequantizedWeights) {
   TrainingJob job = qlora_job();
   job.lora.use_dora = true;

@@ -360,8 +360,8 @@ TEST(RanksAndTheory, OnlyAShareOfGradientsCrossesNodesInHybridMeshes) {
   }
 }
 
-// Every position goes to every expert, and all rows have the model's length: a rank sends each other
-// one its rows for their experts, and their results back.
+// Every position goes to every expert, and all rows have the model's length: a rank sends each
+// other one its rows for their experts, and their results back.
 TEST(RanksAndTheory, ExpertsAreKeptOnceAndRowsTravelToThem) {
   constexpr int64_t kExperts = 4, kLength = 32;
   for (const bool checkpointing : {false, true}) {

@@ -159,7 +159,8 @@ TEST(Resharding, ExpertsOfSeveralRanks) {
       "granitemoe");
 }
 
-// What divides rows leaves no trace in a checkpoint, whether it spreads parameters, too, or copies them.
+// What divides rows leaves no trace in a checkpoint, whether it spreads parameters, too, or copies
+// them.
 TEST(Resharding, RowsOfSeveralRanks) {
   expect_loads_under({{4, "FULL_SHARD", 1, 1, 2},
                       {4, "FULL_SHARD", 1, 1, 4},
@@ -329,7 +330,8 @@ void expect_survives(const std::string& problem, bool killed) {
             [&](RankGroup& group) {
               std::optional<FileSizeLimit> limit;
               if (group.rank() == 1) limit.emplace(20'000);
-              // As the kernel does by default with who writes beyond its limit: nothing is said or tidied.
+              // As the kernel does by default with who writes beyond its limit: nothing is said or
+              // tidied.
               if (group.rank() == 1 && killed) ::signal(SIGXFSZ, SIG_DFL);
               if (killed) {
                 EXPECT_THAT(problem_of(next, group), HasSubstr(problem));

@@ -1,5 +1,5 @@
-// README.md of what a run saves: its metadata against peft's (tests/reference/cards.py), what it says of
-// the run, and that a run leaves the same bytes whether it was interrupted or not.
+// README.md of what a run saves: its metadata against peft's (tests/reference/cards.py), what it
+// says of the run, and that a run leaves the same bytes whether it was interrupted or not.
 #include "engine/saved_card.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// What is saved can be used: against transformers, peft and Trainer (tests/reference/saved.py), and by the next run.
+// What is saved can be used: against transformers, peft and Trainer (tests/reference/saved.py), and
+// by the next run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A step that one graph repeats trains as a step that is launched kernel by kernel. On the phantom device a capture
-// computes nothing that stays (src/train/phantom/graphs.h), as on a GPU.
+// A step that one graph repeats trains as a step that is launched kernel by kernel. On the phantom
+// device a capture computes nothing that stays (src/train/phantom/graphs.h), as on a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,8 +54,8 @@ TEST(StepGraph, IsNoneOnCpus) {
   EXPECT_EQ(make_step_graph(job, run), nullptr);
 }
 
-// The graph has the same kernels in the same order. Norms are sums in float64 over what threads of the host add up, and
-// the phantom's streams have other threads.
+// The graph has the same kernels in the same order. Norms are sums in float64 over what threads of
+// the host add up, and the phantom's streams have other threads.
 void expect_same(const Outcome& graph, const Outcome& launches) {
   // Attention of a GPU adds up in the order in which its blocks end.
   if (!on_phantom()) return expect_equal(graph, launches);
@@ -150,7 +150,8 @@ TEST_F(StepGraphTest, UpdatesByEveryElementwiseRuleAsLaunchesDo) {
   }
 }
 
-// Each step as long as its longest entry: shapes come and go, and each has a graph from its second step on.
+// Each step as long as its longest entry: shapes come and go, and each has a graph from its second
+// step on.
 TEST_F(StepGraphTest, TrainsRowsOfChangingLengthsAsLaunchesDo) {
   TrainingJob job = job_of(RanksCase{.ranks = 1});
   job.data.response_template.clear();
@@ -170,7 +171,8 @@ TEST_F(StepGraphTest, GoesOnBehindAnEvaluation) {
   expect_graph_trains_alike(job);
 }
 
-// Longer rows make the tables of positions anew. The graph still reads the old ones, whose memory nobody else may get.
+// Longer rows make the tables of positions anew. The graph still reads the old ones, whose memory
+// nobody else may get.
 TEST_F(StepGraphTest, HoldsTheTablesThatItReads) {
   const TrainingJob job = with_graph(equal_rows(job_of(RanksCase{.ranks = 1})));
   TrainingRun run = prepare_run(job, alone());
@@ -186,7 +188,8 @@ TEST_F(StepGraphTest, HoldsTheTablesThatItReads) {
   EXPECT_FALSE(table.expired());
 }
 
-// Weights of 1e30 have losses of some size and gradients of none. The graph holds the update, too: it must not write.
+// Weights of 1e30 have losses of some size and gradients of none. The graph holds the update, too:
+// it must not write.
 TEST_F(StepGraphTest, ANormThatIsNotFiniteUpdatesNothing) {
   TrainingJob job = with_graph(equal_rows(job_of(RanksCase{.ranks = 1})));
   job.optimizer.learning_rate = 1e30;
@@ -234,7 +237,8 @@ TEST_F(StepGraphTest, RefusesWhatAGraphCannotRepeat) {
 }
 
 #if SFTBENCH_CUDA
-// What the phantom's graphs have in common with a GPU's, or every test above could pass for the wrong reason.
+// What the phantom's graphs have in common with a GPU's, or every test above could pass for the
+// wrong reason.
 TEST_F(StepGraphTest, ACaptureComputesNothingThatStays) {
   if (!on_phantom()) GTEST_SKIP() << "of the phantom device";
   const c10::cuda::CUDAStreamGuard stream(at::cuda::getStreamFromPool());

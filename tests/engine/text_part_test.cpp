@@ -1,5 +1,5 @@
-// Text models beside a vision tower (families/text_parts.cpp): trained as Trainer trains the text model alone, and saved with
-// what else their checkpoint has.
+// Text models beside a vision tower (families/text_parts.cpp): trained as Trainer trains the text
+// model alone, and saved with what else their checkpoint has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

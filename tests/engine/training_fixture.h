@@ -23,8 +23,8 @@ inline std::string training_folder() {
   return SFTBENCH_TEST_DATA "/training";
 }
 
-// Checkpoints whose weights follow the rule of tests/reference/drawn.py. They go with the process that
-// wrote them, whatever processes it has forked.
+// Checkpoints whose weights follow the rule of tests/reference/drawn.py. They go with the process
+// that wrote them, whatever processes it has forked.
 class DrawnCheckpoints {
  public:
   ~DrawnCheckpoints() {
@@ -55,7 +55,8 @@ class DrawnCheckpoints {
       std::filesystem::temp_directory_path() / ("sftbench_drawn_" + std::to_string(owner_));
 };
 
-// The models of the golden runs on texts whose weights are drawn, sorted: "cohere2", "qwen2_moe-balanced".
+// The models of the golden runs on texts whose weights are drawn, sorted: "cohere2",
+// "qwen2_moe-balanced".
 inline std::vector<std::string> drawn_models() {
   const std::string end = "-float32.json";
   std::set<std::string> names;

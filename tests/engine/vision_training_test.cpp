@@ -1,5 +1,5 @@
-// Training on images against Hugging Face: pixels as LlavaNextImageProcessorPil has them (tests/reference/vision_models.py), whole
-// runs as Trainer's (tests/reference/vision_training.py).
+// Training on images against Hugging Face: pixels as LlavaNextImageProcessorPil has them
+// (tests/reference/vision_models.py), whole runs as Trainer's (tests/reference/vision_training.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, ImageTiles,
                          ::testing::Values("llava_next_clip", "llava_next_siglip",
                                            "llava_next_odd_sizes"));
 
-// Pictures by the rule of drawn.py, as Idefics3ImageProcessorPil and SmolVLMImageProcessorPil cut them (anyres.py).
+// Pictures by the rule of drawn.py, as Idefics3ImageProcessorPil and SmolVLMImageProcessorPil cut
+// them (anyres.py).
 TEST(SquareTiles, AreThoseOfTheProcessor) {
   size_t compared = 0;
   for (const Json& expected : read_json_file(SFTBENCH_TEST_DATA "/data/squares.json")) {
@@ -224,7 +225,8 @@ TEST(VisionIds, AreThoseOfIdefics3AndSmolVlmProcessors) {
   }
 }
 
-// peft's adapters of q_proj and v_proj, the tower's among them, and its virtual tokens in front of rows with images.
+// peft's adapters of q_proj and v_proj, the tower's among them, and its virtual tokens in front of
+// rows with images.
 TEST(VisionAdapters, ReproduceTrainerOverPeftStepByStep) {
   try {
     load_parquet_library();

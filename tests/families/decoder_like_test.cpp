@@ -1,4 +1,5 @@
-// Sizes of families that are not trained, as their config.json on the hub and their papers give them.
+// Sizes of families that are not trained, as their config.json on the hub and their papers give
+// them.
 #include "sftbench/families/decoder_like.h"
 
 #include <gtest/gtest.h>

@@ -369,7 +369,8 @@ TEST(ModelConfig, RopeWithImpossibleFields) {
             "divides by head_dim - 2");
 }
 
-// Sizes of the tensors in a file of Hugging Face's, sorted. No module below this one reads the format.
+// Sizes of the tensors in a file of Hugging Face's, sorted. No module below this one reads the
+// format.
 std::vector<std::vector<int64_t>> stored_sizes(const std::filesystem::path& folder) {
   std::vector<std::vector<int64_t>> sizes;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -389,7 +390,8 @@ std::vector<std::vector<int64_t>> stored_sizes(const std::filesystem::path& fold
   return sizes;
 }
 
-// tests/reference/models.py saved them with transformers, others with a golden run alone. Of MXFP4 blocks and scales are stored.
+// tests/reference/models.py saved them with transformers, others with a golden run alone. Of MXFP4
+// blocks and scales are stored.
 TEST(ModelShape, HasTheTensorsThatTransformersSaves) {
   int compared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(SFTBENCH_TEST_DATA "/models")) {
@@ -411,8 +413,8 @@ TEST(ModelShape, HasTheTensorsThatTransformersSaves) {
   EXPECT_EQ(compared, 46);
 }
 
-// Hidden size 64, an MLP of 128: attention keeps 2 * 64 of norm and products, 2 * 64 of queries and what they mix, and
-// keys and values; the MLP 64 + 3 * 128, and the second norm 64.
+// Hidden size 64, an MLP of 128: attention keeps 2 * 64 of norm and products, 2 * 64 of queries and
+// what they mix, and keys and values; the MLP 64 + 3 * 128, and the second norm 64.
 TEST(ModelShape, ALayerKeepsWhatItsBackwardPassNeeds) {
   const auto layer = [](const Json& fields) { return shape_of(parse(fields)).layers[0]; };
   EXPECT_EQ(layer({{"num_key_value_heads", 2}}).kept_values, 320 + 448 + 64);
@@ -437,7 +439,8 @@ TEST(ModelShape, ALayerKeepsWhatItsBackwardPassNeeds) {
   EXPECT_EQ(experts.inner_values, 2 * 128);
 }
 
-// Of Qwen2Config, Qwen3Config, Olmo2Config, StableLmConfig, SmolLM3Config and so on in transformers.
+// Of Qwen2Config, Qwen3Config, Olmo2Config, StableLmConfig, SmolLM3Config and so on in
+// transformers.
 TEST(ModelConfig, EmbeddingsAreTiedWhereTheClassSaysSo) {
   const Json gpt = {{"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
   const std::map<std::string, bool> tied = {
@@ -485,8 +488,9 @@ TEST(ModelConfig, LayersHaveTheirWindowsAndExperts) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(experts.has_experts(i), i == 1) << i;
 }
 
-// A Mamba-2 layer: 32 inner values, 32 + 2 * 8 of a convolution, 32 + 48 + 4 of a projection, and 2 * 32 * 8 / 128 of states.
-// Behind both mixers 4 experts of 16 of which 2 are chosen, and an MLP of 12.
+// A Mamba-2 layer: 32 inner values, 32 + 2 * 8 of a convolution, 32 + 48 + 4 of a projection, and 2
+// * 32 * 8 / 128 of states. Behind both mixers 4 experts of 16 of which 2 are chosen, and an MLP
+// of 12.
 TEST(ModelShape, MambaLayersKeepTheirStates) {
   const ModelShape shape = shape_of(parse_model_config(
       read_json_file(SFTBENCH_TEST_DATA "/models/granitemoehybrid_plain/config.json")));

@@ -160,7 +160,8 @@ TEST(VisionConfigTest, ReadsIdefics3AndSmolVlm) {
   EXPECT_FALSE(is_vision_family("unknown"));
 }
 
-// Idefics3ImageProcessor splits what is larger than a tile, and only where do_image_splitting says so.
+// Idefics3ImageProcessor splits what is larger than a tile, and only where do_image_splitting says
+// so.
 TEST(VisionConfigTest, AnImageOfOneTileIsNotCut) {
   VisionConfig vision;
   vision.connector = VisionConnector::kSquares;
@@ -191,7 +192,8 @@ TEST(VisionConfigTest, TheFirstFeatureLayerAndTheLargestGridAreTaken) {
         << pair;
 }
 
-// 4 patches of 2 * 2 in 3 colors, one layer of width 8 with an MLP of 16, and one product of 8 to 32.
+// 4 patches of 2 * 2 in 3 colors, one layer of width 8 with an MLP of 16, and one product of 8
+// to 32.
 TEST(VisionConfigTest, CountsTheProductsOfATile) {
   ModelConfig config;
   config.hidden_size = 32;

@@ -1,5 +1,6 @@
-// --arguments: a file as training arguments, and as the data configuration that arguments name. Whatever stands in it, it
-// is read, or refused with errors that name a file, in their place or in their words.
+// --arguments: a file as training arguments, and as the data configuration that arguments name.
+// Whatever stands in it, it is read, or refused with errors that name a file, in their place or in
+// their words.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,6 +1,6 @@
-// Own data, from the bytes of a file to ids and labels. The first byte chooses what an entry is, a text up to the first
-// NUL is its template, the rest is a file of JSON. It is refused with an error that says something, or every entry has ids of
-// the vocabulary and as many labels.
+// Own data, from the bytes of a file to ids and labels. The first byte chooses what an entry is, a
+// text up to the first NUL is its template, the rest is a file of JSON. It is refused with an error
+// that says something, or every entry has ids of the vocabulary and as many labels.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A file of the fuzzer's, for readers that take paths. In memory: it is written anew many times a second.
+// A file of the fuzzer's, for readers that take paths. In memory: it is written anew many times a
+// second.
 #pragma once
 
 #include <unistd.h>

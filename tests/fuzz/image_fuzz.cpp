@@ -1,4 +1,5 @@
-// Pictures: whatever the bytes, an InputError or as many pixels as the header says; and tiles of what decodes.
+// Pictures: whatever the bytes, an InputError or as many pixels as the header says; and tiles of
+// what decodes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

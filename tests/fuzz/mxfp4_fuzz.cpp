@@ -1,5 +1,5 @@
-// MXFP4 blocks: whatever the bytes, 32 numbers for each block and nothing beside them, each a number of
-// the format times its block's power of two.
+// MXFP4 blocks: whatever the bytes, 32 numbers for each block and nothing beside them, each a
+// number of the format times its block's power of two.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// tokenizer.json and a text from one input, divided by the first NUL byte: whatever stands in the file, reading it
-// ends in a tokenizer or an InputError, and encoding ends.
+// tokenizer.json and a text from one input, divided by the first NUL byte: whatever stands in the
+// file, reading it ends in a tokenizer or an InputError, and encoding ends.
 #include <cstdint>
 #include <string_view>
 

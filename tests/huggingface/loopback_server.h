@@ -104,8 +104,8 @@ class LoopbackServer {
     for (;;) {
       const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (client < 0) return;
-      // A body follows its head at once. Else the kernel keeps it until the client has acknowledged the
-      // head, which clients do after 40 ms.
+      // A body follows its head at once. Else the kernel keeps it until the client has acknowledged
+      // the head, which clients do after 40 ms.
       const int at_once = 1;
       ::setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
       const std::lock_guard lock(mutex_);

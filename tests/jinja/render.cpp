@@ -1,5 +1,5 @@
-// jinja_render TEMPLATE CASES.json NOW: what a template makes of each object of variables, as JSON. For
-// tests/reference/chat_templates.py --published.
+// jinja_render TEMPLATE CASES.json NOW: what a template makes of each object of variables, as JSON.
+// For tests/reference/chat_templates.py --published.
 #include <iostream>
 #include <sstream>
 #include <string>

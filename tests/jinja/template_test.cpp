@@ -1,4 +1,5 @@
-// Templates against transformers' own environment (tests/reference/chat_templates.py), and what a template may not do.
+// Templates against transformers' own environment (tests/reference/chat_templates.py), and what a
+// template may not do.
 #include "sftbench/jinja/template.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What the tests of CUDA kernels on the CPU share (docs/internals/kernels.md): tensors with guard pages, and
-// orders of threads.
+// What the tests of CUDA kernels on the CPU share (docs/internals/kernels.md): tensors with guard
+// pages, and orders of threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -60,7 +60,8 @@ inline uint64_t number_in_environment(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::stoull(text);
 }
 
-// SFTBENCH_KERNEL_ORDERS says how many orders of threads there are, SFTBENCH_KERNEL_FIRST_ORDER which is the first.
+// SFTBENCH_KERNEL_ORDERS says how many orders of threads there are, SFTBENCH_KERNEL_FIRST_ORDER
+// which is the first.
 class Orders {
  public:
   static constexpr uint64_t kUsual = 3;

@@ -1,5 +1,6 @@
-// Ranks of real training that are killed in a forward and in a backward pass: all end, the outcome says which rank it was
-// and where the ranks were, nothing half-written stays, and the next run works.
+// Ranks of real training that are killed in a forward and in a backward pass: all end, the outcome
+// says which rank it was and where the ranks were, nothing half-written stays, and the next run
+// works.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// Also for ranks to meet, which takes them seconds on a busy machine; a rank that is killed is missed at once.
+// Also for ranks to meet, which takes them seconds on a busy machine; a rank that is killed is
+// missed at once.
 constexpr double kDeadlineSeconds = 30;
 
 #ifdef SFTBENCH_KILLING_ENGINE
@@ -58,7 +60,8 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
     return folder;
   }
 
-  // Two steps of two micro-batches by two ranks under FULL_SHARD, with a checkpoint after the first.
+  // Two steps of two micro-batches by two ranks under FULL_SHARD, with a checkpoint after the
+  // first.
   TrainingJob job() const {
     TrainingJob job = small_job(2);
     job.data.path = (folder_ / "dataset.jsonl").string();

@@ -1,6 +1,6 @@
-// The real engine, whose library is named by REAL_ENGINE, for tests of ranks that are killed while they train: the rank
-// that comes to KILLED_AT ("rank 1 in the backward pass of step 2") stays there long enough for a sign of life, and is
-// ended from outside.
+// The real engine, whose library is named by REAL_ENGINE, for tests of ranks that are killed while
+// they train: the rank that comes to KILLED_AT ("rank 1 in the backward pass of step 2") stays
+// there long enough for a sign of life, and is ended from outside.
 #include <dlfcn.h>
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // A libnvidia-ml.so.1 for machines without NVIDIA's driver: as many devices as FAKE_NVML_GPUS lists
 // product names (separated by ';'), with readings that follow from the device's number alone.
-// The last device has no energy counter, as old boards have none. One named "lost" cannot be had, one named
-// "mute" tells nothing of its memory, one named "empty" has none.
+// The last device has no energy counter, as old boards have none. One named "lost" cannot be had,
+// one named "mute" tells nothing of its memory, one named "empty" has none.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

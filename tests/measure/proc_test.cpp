@@ -21,7 +21,8 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
-// As /proc/PID/stat of a process that ends between open() and read(): a finished measurement was lost to it.
+// As /proc/PID/stat of a process that ends between open() and read(): a finished measurement was
+// lost to it.
 TEST(ProcTest, AFileWhoseReadingFailsIsEmpty) {
   EXPECT_EQ(proc_text("/proc/self/mem"), "") << "nothing is mapped at its beginning";
   EXPECT_EQ(proc_text("/proc/0/stat"), "");

@@ -88,17 +88,17 @@ double percent_after(const std::vector<double>& seconds, double known_percent = 
   return control.stop ? rules.known_rate()->within_percent : -1;
 }
 
-// Steps of 0.95 s and 1.05 s around their mean of 1 s deviate by sqrt(8 * 0.05^2 / 7). Their interval is
-// t * deviation / sqrt(n) of it, with t by Abramowitz and Stegun 26.7.5 as the tables of Student's t have it
-// within 1 %: 2.35646 of 7 degrees (2.3646 in tables).
+// Steps of 0.95 s and 1.05 s around their mean of 1 s deviate by sqrt(8 * 0.05^2 / 7). Their
+// interval is t * deviation / sqrt(n) of it, with t by Abramowitz and Stegun 26.7.5 as the tables
+// of Student's t have it within 1 %: 2.35646 of 7 degrees (2.3646 in tables).
 TEST(StopRulesTest, TheIntervalOfARateIsStudentsOfItsIndependentSteps) {
   const double deviation = std::sqrt(8 * 0.05 * 0.05 / 7);
   const double s = 0.95, l = 1.05;
   // Each differs from the one before: as independent as eight.
   EXPECT_NEAR(percent_after({s, l, s, l, s, l, s, l}), 100 * 2.35646 * deviation / std::sqrt(8),
               1e-4);
-  // In pairs: the products of neighbors are +-+-+-+, one of eight squares. n (1 - 1/8) / (1 + 1/8) is
-  // 56 / 9 steps, and t of 47 / 9 degrees is 2.51772.
+  // In pairs: the products of neighbors are +-+-+-+, one of eight squares. n (1 - 1/8) / (1 + 1/8)
+  // is 56 / 9 steps, and t of 47 / 9 degrees is 2.51772.
   EXPECT_NEAR(percent_after({s, s, l, l, s, s, l, l}),
               100 * 2.51772 * deviation / std::sqrt(56 / 9.0), 1e-4);
   // A drift: five of eight, 8 * 3 / 13 steps, which count as two. t of 2 degrees is 3.85172.
@@ -130,8 +130,8 @@ TEST(StopRulesTest, ARunThatAnotherRuleEndsHasNoKnownRate) {
   EXPECT_FALSE(automatic.known_rate());
 }
 
-// t * 0.05 / sqrt(n) <= 0.01 with the deviation of steps that lie 5 % off: t of 99 degrees is 1.984,
-// so that about 100 steps are needed, and fewer for 2 %.
+// t * 0.05 / sqrt(n) <= 0.01 with the deviation of steps that lie 5 % off: t of 99 degrees
+// is 1.984, so that about 100 steps are needed, and fewer for 2 %.
 TEST(StopRulesTest, NoisyStepsTakeAsManyAsTheirNoiseAsksFor) {
   StopRules one(-1, "", {}, 1);
   EXPECT_NEAR(steps_until_known(one, 0.05, 1000), 101, 3);

@@ -10,8 +10,8 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
-// json.dumps() of fms-hf-tuning's FileLoggingCallback, sorted and without blanks. Whatever the time zone is, its
-// offset is whole minutes.
+// json.dumps() of fms-hf-tuning's FileLoggingCallback, sorted and without blanks. Whatever the time
+// zone is, its offset is whole minutes.
 TEST(TrainingLogLineTest, IsOneLineOfJson) {
   EXPECT_THAT(
       training_log_line("training_loss", 0.0703, 10, 7'000'042, 2.33),
@@ -20,7 +20,8 @@ TEST(TrainingLogLineTest, IsOneLineOfJson) {
                             "\"name\":\"training_loss\"[}]\n"));
 }
 
-// Python: round(0.125, 2) == 0.12, round(2.675, 2) == 2.67, round(1.005, 2) == 1.0, round(0.375, 2) == 0.38
+// Python: round(0.125, 2) == 0.12, round(2.675, 2) == 2.67, round(1.005, 2) == 1.0, round(0.375, 2)
+// == 0.38
 TEST(TrainingLogLineTest, EpochsAreRoundedAsPythonDoes) {
   for (const auto& [epoch, rounded] :
        {std::pair(0.125, 0.12), {2.675, 2.67}, {1.005, 1.0}, {0.375, 0.38}, {3.0, 3.0}}) {

@@ -1,5 +1,5 @@
-// Rows that are computed token by token against whole rows, whose logits hugging_face_test.cpp and drawn_test.cpp hold
-// against transformers.
+// Rows that are computed token by token against whole rows, whose logits hugging_face_test.cpp and
+// drawn_test.cpp hold against transformers.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -15,8 +15,8 @@ std::vector<std::string> text_cases() {
   std::vector<std::string> names = all_cases();
   const std::vector<std::string> drawn = drawn_cases();
   names.insert(names.end(), drawn.begin(), drawn.end());
-  // These turn a longer row by other angles, which keys that are kept do not follow. Nor do they in transformers, which
-  // begins anew beyond the length of LongRoPE's pre-training.
+  // These turn a longer row by other angles, which keys that are kept do not follow. Nor do they in
+  // transformers, which begins anew beyond the length of LongRoPE's pre-training.
   for (const char* name : {"llama_rope_dynamic", "phi3_odd_sizes"}) std::erase(names, name);
   return names;
 }

@@ -1,5 +1,5 @@
-// The families of tests/reference/drawn.py against transformers: logits, every gradient and six steps
-// of gradient descent in float64, and how far half precision is from it.
+// The families of tests/reference/drawn.py against transformers: logits, every gradient and six
+// steps of gradient descent in float64, and how far half precision is from it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,8 +10,9 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
-// Relative to the norm. Cosines are float32 everywhere, and libraries and instruction sets round them
-// differently. The gradient of a key's bias, whose terms cancel, is off by 9e-7 at the baseline.
+// Relative to the norm. Cosines are float32 everywhere, and libraries and instruction sets round
+// them differently. The gradient of a key's bias, whose terms cancel, is off by 9e-7 at the
+// baseline.
 constexpr double kDigestTolerance = 2e-6;
 constexpr double kLossTolerance = 1e-6;
 constexpr double kNormTolerance = 1e-5;  // relative

@@ -1,5 +1,5 @@
-// The golden files of tests/reference/models.py, families.py and drawn.py, as tests of the model module
-// read them.
+// The golden files of tests/reference/models.py, families.py and drawn.py, as tests of the model
+// module read them.
 #pragma once
 
 #include <cstring>

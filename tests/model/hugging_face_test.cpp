@@ -18,8 +18,9 @@ constexpr double kGradientTolerance = 1e-4;
 // bfloat16 has 8 bits: one rounding is up to 0.4 %, and roundings add up over the layers.
 constexpr double kHalfLogitTolerance = 0.025;  // root mean square, relative
 constexpr double kHalfLossTolerance = 0.002;   // relative; the loss is a mean
-// How far from float32 Hugging Face's own bfloat16 is, and how much further this may be. The few logits of one case
-// are a small sample: its ratio varies by a fifth from one instruction set to the next. The mean of all cases does not.
+// How far from float32 Hugging Face's own bfloat16 is, and how much further this may be. The few
+// logits of one case are a small sample: its ratio varies by a fifth from one instruction set to
+// the next. The mean of all cases does not.
 constexpr double kHalfErrorRatio = 1.5;
 constexpr double kMeanHalfErrorRatio = 1.03;
 
@@ -49,7 +50,8 @@ TEST_P(HuggingFaceTest, EveryGradientInFloat32) {
     ASSERT_TRUE(parameter.tensor->grad().defined()) << parameter.name;
     const torch::Tensor& expected = golden.expected.at("grad." + parameter.name);
     ++compared;
-    // A softmax does not see what all scores have in common: this gradient is zero but for rounding.
+    // A softmax does not see what all scores have in common: this gradient is zero but for
+    // rounding.
     if (parameter.name.find("vision_tower") != std::string::npos &&
         parameter.name.ends_with("k_proj.bias")) {
       EXPECT_LE(max_difference(parameter.tensor->grad(), expected), 1e-6) << parameter.name;
@@ -64,7 +66,8 @@ TEST_P(HuggingFaceTest, EveryGradientInFloat32) {
   EXPECT_EQ(compared, golden_gradients) << "parameters that only one side has";
 }
 
-// The distance of our half-precision logits from float32 in that of Hugging Face's. `kind` as below.
+// The distance of our half-precision logits from float32 in that of Hugging Face's. `kind` as
+// below.
 double half_error_ratio(Golden& golden, const std::string& kind) {
   const torch::Tensor exact = golden.expected_logits("logits");
   return rms_difference(golden.logits(), exact) /

@@ -1,5 +1,5 @@
-// Models whose linears are in NF4: random weights beside the dense initializer's, checkpoints that are
-// quantized while they are read, and those of bitsandbytes (tests/reference/nf4.py).
+// Models whose linears are in NF4: random weights beside the dense initializer's, checkpoints that
+// are quantized while they are read, and those of bitsandbytes (tests/reference/nf4.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

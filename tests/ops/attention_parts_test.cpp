@@ -1,5 +1,5 @@
-// Attention in parts: keys come chunk by chunk, in any order, and the sums end as attention over all
-// of them.
+// Attention in parts: keys come chunk by chunk, in any order, and the sums end as attention over
+// all of them.
 #include <algorithm>
 #include <numeric>
 
@@ -22,8 +22,8 @@ struct Case {
   int64_t length() const { return std::accumulate(chunks.begin(), chunks.end(), int64_t{0}); }
 };
 
-// eager_attention_forward of Hugging Face with masks of packed rows and windows, the sinks of GptOss
-// and the ALiBi of Bloom.
+// eager_attention_forward of Hugging Face with masks of packed rows and windows, the sinks of
+// GptOss and the ALiBi of Bloom.
 Tensor reference(const Case& c, const std::vector<Tensor>& in, double scale) {
   const auto by_head = [](const Tensor& x) { return x.transpose(1, 2); };
   const int64_t repeats = c.heads / c.kv_heads, S = c.length();

@@ -128,8 +128,8 @@ TEST(CausalAttention, TermsOfScoresMatchFloat64ForwardAndBackward) {
       const Tensor slopes = alibi_slopes(c.heads);
       std::vector<Tensor> drawn = inputs(c, dtype);
       drawn.push_back(random_tensor({c.heads}, dtype, 4));
-      // Beside a sink the gradient of the only key's score is not 0, but a difference from the rounded
-      // output's part.
+      // Beside a sink the gradient of the only key's score is not 0, but a difference from the
+      // rounded output's part.
       const double slack = 4.0;
       expect_op_matches(
           "sinks " + label(c),
@@ -275,7 +275,8 @@ TEST(PackedAttention, NoSequenceSeesAnother) {
   for (const auto dtype : kDtypes) {
     auto in = inputs(c, dtype);
     const PackedSequences packed = packed_sequences({77, 23, 100}, test_device());
-    // The first product of a process may run on another number of threads than those to come, and sum otherwise.
+    // The first product of a process may run on another number of threads than those to come, and
+    // sum otherwise.
     causal_attention(in[0], in[1], in[2], 0.125, 0, packed);
     const Tensor before = causal_attention(in[0], in[1], in[2], 0.125, 0, packed).clone();
     for (Tensor& x : in) x.slice(1, 77, 100).fill_(1e4);

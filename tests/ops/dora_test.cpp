@@ -5,7 +5,8 @@
 namespace sftbench::ops {
 namespace SFTBENCH_FILE {
 
-// Of the paper, and of peft's DoraLinearLayer: rest + m / |W| (t - b), where rest is b without another.
+// Of the paper, and of peft's DoraLinearLayer: rest + m / |W| (t - b), where rest is b without
+// another.
 Tensor by_hand(const Tensor& t, const Tensor& magnitude, const Tensor& norms, const Tensor& bias,
                const Tensor& rest) {
   const Tensor own = bias.defined() ? t - bias : t;

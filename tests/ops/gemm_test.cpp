@@ -1,4 +1,5 @@
-// Every form of a linear layer's products against float64, for contractions as long as a vocabulary.
+// Every form of a linear layer's products against float64, for contractions as long as a
+// vocabulary.
 #include "ops/gemm.h"
 
 #include <ATen/Parallel.h>
@@ -41,7 +42,8 @@ struct Shape {
   int64_t rows, depth, columns;
 };
 
-// One element; edges of tiles and slices; the hidden size, and the vocabulary of a head's gradients.
+// One element; edges of tiles and slices; the hidden size, and the vocabulary of a head's
+// gradients.
 const std::vector<Shape> kShapes = {{1, 1, 1},       {5, 7, 3},       {65, 64, 49},
                                     {130, 385, 100}, {33, 1003, 400}, {1100, 40, 70},
                                     {40, 50, 2500},  {9, 32000, 66},  {7, 49152, 50}};
@@ -122,8 +124,9 @@ TEST_P(Gemm, GivesTheSameBitsOnAnyNumberOfThreads) {
   at::set_num_threads(threads);
 }
 
-// The phantom's products are oneDNN's. With AMX, that of torch 2.11 lets a bfloat16 row that is not a number spread to the
-// next. The variable is read once in a process, and each test has its own there.
+// The phantom's products are oneDNN's. With AMX, that of torch 2.11 lets a bfloat16 row that is not
+// a number spread to the next. The variable is read once in a process, and each test has its own
+// there.
 TEST_P(Gemm, PassesOnWhatIsNotANumber) {
   if (test_device().is_cuda()) ::setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", 1);
   Tensor y = draw({20, 70}, 1), w = draw({70, 30}, 2);

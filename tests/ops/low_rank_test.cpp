@@ -137,7 +137,8 @@ TEST(AddLowRank, InputThatNeedsNoGradientGetsNone) {
   EXPECT_FALSE(in[0].grad().defined());
 }
 
-// x, a0, a1, b0, b1 of adapters on the first and the last of three frozen linears, the second of which has a bias.
+// x, a0, a1, b0, b1 of adapters on the first and the last of three frozen linears, the second of
+// which has a bias.
 std::vector<Tensor> adapted_inputs(torch::Dtype dtype) {
   return {random_tensor({2, 5, 24}, dtype, 1), random_tensor({3, 24}, dtype, 4) * 0.2,
           random_tensor({3, 24}, dtype, 5) * 0.2, random_tensor({16, 3}, dtype, 6) * 0.2,

@@ -1,4 +1,5 @@
-// NF4 against golden files of bitsandbytes (tests/reference/nf4.py), and the linear against float64.
+// NF4 against golden files of bitsandbytes (tests/reference/nf4.py), and the linear against
+// float64.
 #include <gmock/gmock.h>
 
 #include <map>

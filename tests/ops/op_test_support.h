@@ -25,8 +25,8 @@ inline const std::vector<torch::Dtype> kDtypes = {torch::kFloat64, torch::kFloat
 // Normal numbers of the dtype on the test device; the same for the same seed, on every device.
 Tensor random_tensor(at::IntArrayRef sizes, torch::Dtype dtype, uint64_t seed);
 
-// The tensors of a safetensors file below tests/reference, on the CPU. The module under test knows no
-// such files.
+// The tensors of a safetensors file below tests/reference, on the CPU. The module under test knows
+// no such files.
 std::map<std::string, Tensor> golden_tensors(const std::string& file);
 
 // What an operator says of arguments that do not fit.

@@ -75,7 +75,8 @@ TEST(RowTiles, DivideAllRowsAndComputeEachTwice) {
   EXPECT_EQ(mlp.calls, (std::vector<int64_t>{7}));  // of both rows, as they are
 }
 
-// What a checkpointed layer computes once more is the MLP's input: the tiles come when they are needed.
+// What a checkpointed layer computes once more is the MLP's input: the tiles come when they are
+// needed.
 TEST(RowTiles, RunOnceMoreInALayerThatIsRecomputed) {
   const Tensor rows = random_tensor({1, 6, kHidden}, torch::kFloat32, 4);
   ToyMlp whole, mlp;

@@ -10,7 +10,8 @@ namespace SFTBENCH_FILE {
 const std::vector<std::vector<int64_t>> kShapes = {{1},     {3, 1},      {2, 3, 1536},
                                                    {5, 17}, {7, 31, 33}, {40000}};
 
-// The operator and its reference, by the name of the activation: "silu", or that of gelu's approximation.
+// The operator and its reference, by the name of the activation: "silu", or that of gelu's
+// approximation.
 struct Gated {
   std::string activation;
 

@@ -142,7 +142,8 @@ TEST(Update, FactorsOnADeviceNeedAKernelThere) {
   EXPECT_NE(refusal(torch::ones({3})).find("factors must be float32 [16]"), std::string::npos);
 }
 
-// transformers.optimization.Adafactor at its first step, where the means are the squares themselves.
+// transformers.optimization.Adafactor at its first step, where the means are the squares
+// themselves.
 Tensor first_adafactor_step(const Tensor& p, const Tensor& g, double rate) {
   const Tensor squares = g.square() + 1e-30;
   Tensor direction = g * squares.rsqrt();
@@ -154,8 +155,8 @@ Tensor first_adafactor_step(const Tensor& p, const Tensor& g, double rate) {
   return p - rate * p.square().mean().sqrt().clamp_min(1e-3) * direction;
 }
 
-// More elements than stock operators take at a time: bands of four rows and two, parts of a vector, and
-// matrices that are bands of their own.
+// More elements than stock operators take at a time: bands of four rows and two, parts of a vector,
+// and matrices that are bands of their own.
 TEST(Adafactor, BandsMatchTheWholeTensor) {
   for (const std::vector<int64_t>& shape :
        {std::vector<int64_t>{1, 6, 1 << 22}, {(1 << 24) + 5}, {3, 40, 7}}) {

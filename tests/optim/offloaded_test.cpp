@@ -1,5 +1,5 @@
-// Optimizers whose states wait on the host: the bits of the plain ones, states under the same names,
-// and no more on the device than two chunks. On a CPU the copies go from memory to memory.
+// Optimizers whose states wait on the host: the bits of the plain ones, states under the same
+// names, and no more on the device than two chunks. On a CPU the copies go from memory to memory.
 #include "sftbench/optim/offloaded.h"
 
 #include <gmock/gmock.h>

@@ -168,8 +168,8 @@ TEST_P(EveryOptimizer, GoesOnInTheSameBitsFromTheStatesThatItNames) {
   }
 }
 
-// What is predicted of a state is what the optimizer has: for matrices, vectors, embeddings, tensors
-// of broken blocks, and those that are too small for codes.
+// What is predicted of a state is what the optimizer has: for matrices, vectors, embeddings,
+// tensors of broken blocks, and those that are too small for codes.
 TEST_P(EveryOptimizer, KeepsTheBytesThatItsRowSays) {
   const std::vector<Shape> shapes = {{"model.embed_tokens.weight", {80, 64}},
                                      {"transformer.wte.weight", {100, 50}},

@@ -1,5 +1,6 @@
 // The schedules of sharded parameters and of a sharded optimizer, with a communicator that records
-// and poisons, and their values and gradients for shapes that do not divide, against sums made here.
+// and poisons, and their values and gradients for shapes that do not divide, against sums made
+// here.
 #include "sftbench/parallel/parallel_parameters.h"
 
 #include <gmock/gmock.h>

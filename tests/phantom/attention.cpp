@@ -104,7 +104,7 @@ int64_t read_seed(const Tensor& state) {
   return host_view(state).data_ptr<int64_t>()[0];
 }
 
-// --- [B, heads, S, D] -------------------------------------------------------------------------------
+// --- [B, heads, S, D] ----------------------------------------------------------------------------
 
 std::pair<Tensor, Tensor> dense_forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                         const Mask& mask) {
@@ -211,7 +211,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
   return {result.q, result.k, result.v, Tensor()};
 }
 
-// --- [T, heads, D], sequences one behind the other; or [B, S, heads, D] -------------------------------
+// --- [T, heads, D], sequences one behind the other; or [B, S, heads, D] --------------------------
 
 std::vector<int64_t> offsets_of(const c10::optional<Tensor>& cumulative) {
   const Tensor host = host_view(*cumulative).to(torch::kInt64);

@@ -26,7 +26,8 @@ at::Generator host_generator(const c10::optional<at::Generator>& given) {
 
 namespace {
 
-// A device's softmax of half precision gives float32 where it is asked to. A CPU's has to be given it.
+// A device's softmax of half precision gives float32 where it is asked to. A CPU's has to be given
+// it.
 using Softmax = Tensor (*)(const Tensor&, int64_t, bool);
 
 template <Softmax softmax>

@@ -7,7 +7,8 @@
 
 namespace sftbench::phantom {
 
-// A generator of the CPU that goes on where the device's stands. Its numbers are not those of a GPU.
+// A generator of the CPU that goes on where the device's stands. Its numbers are not those of a
+// GPU.
 at::Generator host_generator(const c10::optional<at::Generator>& given);
 
 void register_device_only(torch::Library& library);

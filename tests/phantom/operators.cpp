@@ -1,6 +1,7 @@
 // Operators of ATen on the phantom device compute on the host: each one that a CPU has a kernel for
 // is called with views of the same memory. A kernel of NVIDIA's that is launched all the same is an
-// error of the phantom's (src/train/phantom/cuda_runtime.cpp), so no number is ever left out unseen.
+// error of the phantom's (src/train/phantom/cuda_runtime.cpp), so no number is ever left out
+// unseen.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <cuda_runtime_api.h>

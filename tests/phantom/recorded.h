@@ -1,5 +1,5 @@
-// Operators inside the capture of a graph: computed once for the shapes of their results, and again, on
-// the same memory, at each launch of the graph.
+// Operators inside the capture of a graph: computed once for the shapes of their results, and
+// again, on the same memory, at each launch of the graph.
 #pragma once
 
 #include <torch/library.h>
@@ -41,8 +41,8 @@ inline void write_result(const torch::Tensor& to, const torch::Tensor& from) {
 template <class Value>
 void write_result(const Value&, const Value&) {}
 
-// An operator of the device as a function of the host that takes views, as CPU tensors, too. Its calls
-// are counted by its name.
+// An operator of the device as a function of the host that takes views, as CPU tensors, too. Its
+// calls are counted by its name.
 template <auto kFunction>
 struct OnDevice;
 

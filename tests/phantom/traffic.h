@@ -14,11 +14,12 @@ struct Traffic {
   int64_t read_bytes = 0, written_bytes = 0;
 };
 
-// Adds one call. The sums of all calls are appended to the file that SFTBENCH_PHANTOM_OPERATORS names
-// when the process ends: a line "NAME CALLS READ_BYTES WRITTEN_BYTES" for each operator.
+// Adds one call. The sums of all calls are appended to the file that SFTBENCH_PHANTOM_OPERATORS
+// names when the process ends: a line "NAME CALLS READ_BYTES WRITTEN_BYTES" for each operator.
 void note_call(const std::string& name, const Traffic& traffic);
 
-// Appends a line "KERNEL BATCH LENGTH" to the file that SFTBENCH_PHANTOM_ATTENTION names. q [B, H, S, D]
+// Appends a line "KERNEL BATCH LENGTH" to the file that SFTBENCH_PHANTOM_ATTENTION names. q [B, H,
+// S, D]
 void note_attention(const char* kernel, const torch::Tensor& q);
 
 // Of the elements that a tensor has in the device's memory: a dimension that is expanded has one.

@@ -1,4 +1,5 @@
-// What a model's config.json decides before a job starts: precision, dropout in graphs, and what divided rows cost.
+// What a model's config.json decides before a job starts: precision, dropout in graphs, and what
+// divided rows cost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,8 +124,9 @@ TEST(StepGraphTest, EachReasonIsSaid) {
   EXPECT_THAT(step_graph_refusals({.autocast = Autocast::kBf16}), IsEmpty());
 }
 
-// Rows of 8 of 3 entries on 2 ranks: 4 chunks of 2 positions, of which a rank has the first and the last, or those between.
-// A chunk's keys and values in a batch are 2 * 3 * 2 * 32 = 384 values, a rank's queries 3 * 4 * 64 = 768.
+// Rows of 8 of 3 entries on 2 ranks: 4 chunks of 2 positions, of which a rank has the first and the
+// last, or those between. A chunk's keys and values in a batch are 2 * 3 * 2 * 32 = 384 values, a
+// rank's queries 3 * 4 * 64 = 768.
 TrainingJob divided(const Json& fields = Json::object()) {
   TrainingJob job = job_with(fields);
   job.data.model_max_length = 8;
@@ -148,8 +150,8 @@ TEST(ContextCostTest, ARingHandsOnWhatIsNeeded) {
   EXPECT_DOUBLE_EQ(context_cost(job_with(), 2).forward_bytes, 0) << "whole rows";
 }
 
-// A layer of Mamba-2 hands on 2 positions of 48 values at each of 2 ends and 32 * 8 + 4 values of state in float32; the one of
-// attention has 2 heads of 4.
+// A layer of Mamba-2 hands on 2 positions of 48 values at each of 2 ends and 32 * 8 + 4 values of
+// state in float32; the one of attention has 2 heads of 4.
 TEST(ContextCostTest, MambaHandsOnEndsAndStates) {
   TrainingJob job = divided();
   job.model.hf_config =

@@ -1,5 +1,5 @@
-// The parameter counts of config/models.yaml, held against what others publish and what transformers
-// builds.
+// The parameter counts of config/models.yaml, held against what others publish and what
+// transformers builds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -136,8 +136,8 @@ TEST(CostModelTest, AccumulationReducesOnceOrEachTime) {
       << "replicas are summed after the last micro-batch only";
 }
 
-// Gathers of what was updated run beside the forward pass, those of an all-reduce beside the backward
-// pass: the step is never longer by more than the first of them.
+// Gathers of what was updated run beside the forward pass, those of an all-reduce beside the
+// backward pass: the step is never longer by more than the first of them.
 TEST(CostModelTest, ShardsOfTheOptimizerAloneGatherOnceForAllMicroBatches) {
   TrainingJob job = llama("SHARD_OPTIM", 8);
   job.batches.gradient_accumulation_steps = 4;
@@ -166,8 +166,9 @@ TEST(CostModelTest, CheckpointingGathersNothingMoreKeepsLessAndComputesAgainUpTo
   EXPECT_DOUBLE_EQ(with.flops - without.flops, 31 * positions * (2 * weights + 2 * 1024.0 * 4096));
 }
 
-// Gate, up and their product are 14336 values each. Two tiles: in the backward pass one of them has gate and up, the
-// gradients of all three, and input and gradient of its own; beside it stand the gradients of all rows.
+// Gate, up and their product are 14336 values each. Two tiles: in the backward pass one of them has
+// gate and up, the gradients of all three, and input and gradient of its own; beside it stand the
+// gradients of all rows.
 TEST(CostModelTest, TiledMlpsKeepTheirInputsAndComputeTheirFirstProductsAgain) {
   TrainingJob job = llama("FULL_SHARD", 8);
   job.data.model_max_length = 65536;
@@ -194,7 +195,8 @@ TEST(CostModelTest, TiledMlpsKeepTheirInputsAndComputeTheirFirstProductsAgain) {
   EXPECT_LT(both.memory.activations, checkpointed.memory.activations);
 }
 
-// Of llama3.1-8b on one GPU: the embedding has 128256 x 4096 elements, and bfloat16 states of AdamW.
+// Of llama3.1-8b on one GPU: the embedding has 128256 x 4096 elements, and bfloat16 states of
+// AdamW.
 TEST(CostModelTest, OffloadedStatesVisitInTwoBuffersOfTheLargestTensor) {
   TrainingJob job = llama("DDP", 1);
   job.device.kind = "cuda";
@@ -399,9 +401,9 @@ TEST(CostModelTest, SmallProductsPayForTheLastWaveAndForTheHost) {
   EXPECT_NEAR(predict_step(job, shaped).compute_s, 32 * 300, 1);
 }
 
-// Rows of 1024 positions on four ranks: chunks of 128, keys and values of 2 x 1024 values a position.
-// A rank hands on 1.5 (N - 1) chunks a layer, in bfloat16, in both passes, and as many gradients in
-// float32. 256 positions of each row are its own.
+// Rows of 1024 positions on four ranks: chunks of 128, keys and values of 2 x 1024 values a
+// position. A rank hands on 1.5 (N - 1) chunks a layer, in bfloat16, in both passes, and as many
+// gradients in float32. 256 positions of each row are its own.
 TEST(CostModelTest, OnACpuEachLaunchAddsItsTimeAndEverythingElseIsScaled) {
   TrainingJob job = llama("DDP", 1);
   job.device.kind = "cpu";
@@ -423,8 +425,8 @@ TEST(CostModelTest, OnACpuEachLaunchAddsItsTimeAndEverythingElseIsScaled) {
   EXPECT_NEAR(predict_step(job, cpu).compute_s, 32 * (90 + 2 * 12) * 1e-3, 1e-9);
 }
 
-// bench/predict/probed.py: smollm2-135m on a row of 128 tokens held 1,029 MiB at most, and its parameters, gradients and
-// moments are 1,026 MiB.
+// bench/predict/probed.py: smollm2-135m on a row of 128 tokens held 1,029 MiB at most, and its
+// parameters, gradients and moments are 1,026 MiB.
 TEST(CostModelTest, OnOneCpuRankGradientsTakeThePlaceOfActivations) {
   TrainingJob job = llama("DDP", 1);
   job.device.kind = "cpu";
@@ -455,8 +457,9 @@ TEST(CostModelTest, RowsOnSeveralRanksTravelByTheFormulasOfTheRing) {
   EXPECT_NEAR(divided.flops, whole.flops / 4, 1e-6 * whole.flops);
 }
 
-// Of one row of 131072 on two ranks. The last layer's attention has its blocks in the backward pass: two of keys and
-// values, results in float32, and five of gradients in float32. What the MLP kept is gone by then.
+// Of one row of 131072 on two ranks. The last layer's attention has its blocks in the backward
+// pass: two of keys and values, results in float32, and five of gradients in float32. What the MLP
+// kept is gone by then.
 TEST(CostModelTest, BlocksOfDividedRowsStandBesideWhatAttentionKept) {
   TrainingJob job = llama("FULL_SHARD", 8);
   job.device.kind = "cuda";

@@ -161,7 +161,8 @@ TEST(LayerTimeTest, APassOnAGpuTakesNoLessThanItsLaunches) {
   EXPECT_DOUBLE_EQ(layer(work, launched, graph).forward, 0.3);
 }
 
-// Kernels of 10 ms: 100 and 200 of the layer, 10 and 20 of each of two adapters; 0.25 s of each of three linears.
+// Kernels of 10 ms: 100 and 200 of the layer, 10 and 20 of each of two adapters; 0.25 s of each of
+// three linears.
 TEST(LayerTimeTest, AdaptersAndFourBitLinearsTakeTimeOfTheHost) {
   MachineModel launched = machine();
   launched.flops_per_s = INFINITY;

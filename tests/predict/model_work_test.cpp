@@ -35,8 +35,8 @@ TEST(ModelWorkTest, AScanCountsSevenFlopsForEachValueOfItsState) {
   EXPECT_DOUBLE_EQ(flops.backward, 2 * kProducts + 2 * kScan);
 }
 
-// Hidden 8, an MLP of 16. Frozen, it keeps gate and up, which their product's gradient needs, and neither its input nor the
-// product. In tiles it keeps its input alone.
+// Hidden 8, an MLP of 16. Frozen, it keeps gate and up, which their product's gradient needs, and
+// neither its input nor the product. In tiles it keeps its input alone.
 TEST(ModelWorkTest, AFrozenMlpKeepsWhatItsProductNeedsAndOneInTilesItsInput) {
   TrainingJob job;
   job.model.name = "small";
@@ -66,8 +66,8 @@ TEST(ModelWorkTest, AFrozenMlpKeepsWhatItsProductNeedsAndOneInTilesItsInput) {
   EXPECT_EQ(kept(1).kept_by_engine, whole.kept_by_engine + 8) << "what dropout left of it, too";
 }
 
-// Of hidden 8 and an MLP of 16, rank 4, 64 positions. A magnitude keeps what it multiplies, and its dropout has a product of
-// its own. Norms are one product of the factors for all positions.
+// Of hidden 8 and an MLP of 16, rank 4, 64 positions. A magnitude keeps what it multiplies, and its
+// dropout has a product of its own. Norms are one product of the factors for all positions.
 TEST(ModelWorkTest, MagnitudesOfDoraKeepTheirOutputsAndMultiplyTwiceUnderDropout) {
   TrainingJob job;
   job.model.name = "small";
@@ -126,7 +126,8 @@ TEST(ModelWorkTest, AdaptersOfTokensAndOfSeveralRanksAreCounted) {
   EXPECT_DOUBLE_EQ(work.head_flops.backward - plain.head_flops.backward, 2 * kAdapter);
 }
 
-// 10 tokens, hidden 8. A tied output projection is a matrix of its own beside an embedding that trains.
+// 10 tokens, hidden 8. A tied output projection is a matrix of its own beside an embedding that
+// trains.
 TEST(ModelWorkTest, ModulesThatTrainWholeAreOfTheModelsDtype) {
   TrainingJob job;
   job.model.name = "small";

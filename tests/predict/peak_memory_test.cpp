@@ -36,7 +36,8 @@ TEST(PeakMemoryTest, GradientsThatComeLateAreNotThereYet) {
   expect_peak(late, {100 + 10 + 3 * 4, 50, 30 - 8});
   late.gradients_of_loss = 40;
   expect_peak(late, {100 + 10 + 3 * 4, 50, 0});
-  // The first layer's backward pass has all gradients, and nothing else waits: 34 against 172 - 139.
+  // The first layer's backward pass has all gradients, and nothing else waits: 34 against 172 -
+  // 139.
   late.gradients_of_loss = 0;
   late.gradients = 139;
   expect_peak(late, {10 + 20 + 4, 0, 0});

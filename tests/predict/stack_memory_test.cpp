@@ -1,5 +1,5 @@
-// Memory of other programs (config/stacks.yaml), against figures by hand from the shapes of Llama 3.1 8B, and against rows
-// of bench/truth/published.csv.
+// Memory of other programs (config/stacks.yaml), against figures by hand from the shapes of
+// Llama 3.1 8B, and against rows of bench/truth/published.csv.
 #include <gtest/gtest.h>
 
 #include "sftbench/catalog/catalog.h"
@@ -9,7 +9,8 @@ namespace sftbench {
 namespace SFTBENCH_FILE {
 
 constexpr double kLayers = 32, kHidden = 4096, kVocabulary = 128256;
-// Four values of the hidden width, queries and their mix, keys and values, three of the inner width.
+// Four values of the hidden width, queries and their mix, keys and values, three of the inner
+// width.
 constexpr double kKept = 4 * 4096 + 2 * 4096 + 2 * 1024 + 3 * 14336;
 
 TrainingJob job_of(const std::string& model, TuningMethod tuning) {
@@ -121,7 +122,8 @@ TEST(StackMemoryTest, BitsandbytesWidensTheStreamWhereNothingIsSharded) {
             memory_of(job, "transformers").activations);
 }
 
-// Bytes of Llama 3.1 8B's 8,030,261,248 parameters: 2 of a weight, 4 of its master, 8 of AdamW's states, 2 of a gradient.
+// Bytes of Llama 3.1 8B's 8,030,261,248 parameters: 2 of a weight, 4 of its master, 8 of AdamW's
+// states, 2 of a gradient.
 class ZeroMemoryTest : public testing::Test {
  protected:
   static constexpr double kParameters = 8'030'261'248, kBucket = 2 * 5e8;

@@ -50,8 +50,8 @@ TEST(StepScheduleTest, ReplicatedGradientsAreSummedBesideTheBackwardPass) {
       << "the first layer's and the root's sums have nothing to hide behind";
 }
 
-// Rings of 8 ranks: 7 hops of 1 us for each call, twice as many for an all-reduce, and 100 GB/s. Where transfers take the core
-// that computes, nothing hides them.
+// Rings of 8 ranks: 7 hops of 1 us for each call, twice as many for an all-reduce, and 100 GB/s.
+// Where transfers take the core that computes, nothing hides them.
 TEST(StepScheduleTest, ACollectiveTakesItsHopsAndItsBytesAndShowsWholeWithoutOverlap) {
   TrainingJob job;
   job.model.name = "small";

@@ -1,5 +1,5 @@
-// CSV of spaces with several experiments, byte for byte what ado of both generations writes for the same
-// measurements (tests/reference/ado_files.py: its own store, its own tables).
+// CSV of spaces with several experiments, byte for byte what ado of both generations writes for the
+// same measurements (tests/reference/ado_files.py: its own store, its own tables).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

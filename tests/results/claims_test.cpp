@@ -105,7 +105,8 @@ TEST_F(ClaimsTest, AHolderThatLivesKeepsItForManyLeases) {
   }
   ASSERT_EQ(::write(wake_, "w", 1), 1);
   const int code = exit_code_of(process);
-  // On a machine that stalls for longer than the lease both may happen, but never one without the other.
+  // On a machine that stalls for longer than the lease both may happen, but never one without the
+  // other.
   EXPECT_EQ(code, taken ? kLostExitCode : 0);
 }
 

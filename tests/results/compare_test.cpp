@@ -62,8 +62,8 @@ TEST(NoiseTest, ASingleRunIsTakenToVaryLikeTheOthersRepeats) {
   }
 }
 
-// By simulation: the interval of medians holds the truth as often as it says, also where one side was
-// measured once.
+// By simulation: the interval of medians holds the truth as often as it says, also where one side
+// was measured once.
 TEST(NoiseTest, TheIntervalOfMediansHoldsTheTruthInNineteenOfTwenty) {
   std::mt19937 random(7);  // NOLINT: the same numbers in every run
   std::normal_distribution<double> noise(0, 0.05);

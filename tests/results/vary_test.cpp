@@ -1,4 +1,5 @@
-// What one input does: configurations that differ in it alone, and the mean over them against scipy's interval of a mean.
+// What one input does: configurations that differ in it alone, and the mean over them against
+// scipy's interval of a mean.
 #include "sftbench/results/vary.h"
 
 #include <gmock/gmock.h>

@@ -29,8 +29,9 @@ TEST(SimulatedCostTest, EveryEntryHasAPromptThatBearsNoLoss) {
   EXPECT_EQ(cost_of(job).tokens.loss_bearing, 2) << "one token bears loss at least";
 }
 
-// Two copies of 16 bits each for weights and gradients, and two moments, divided among the ranks; per position
-// 17 values of each layer, or one where the layer is computed again; logits in float32.
+// Two copies of 16 bits each for weights and gradients, and two moments, divided among the ranks;
+// per position 17 values of each layer, or one where the layer is computed again; logits in
+// float32.
 TEST(SimulatedCostTest, MemoryIsStateActivationsAndLogits) {
   TrainingJob job = simulated_job();
   job.device.ranks = 2;
@@ -101,8 +102,8 @@ TEST(SimulatedCostTest, SizesHaveTheNamesOfTheirFamily) {
   EXPECT_EQ(cost.begin.parameters_embedding, 512 * 64) << "positions; GPTBigCodeConfig ties";
 }
 
-// config/gpus.yaml: programs may use 14.56 GiB of a T4. config/stacks.yaml: a process takes 500 MiB, and
-// 400 MiB more where there are others.
+// config/gpus.yaml: programs may use 14.56 GiB of a T4. config/stacks.yaml: a process takes 500
+// MiB, and 400 MiB more where there are others.
 TEST(SimulatedCostTest, AGpuHasRoomForWhatItsProcessLeaves) {
   const double alone = 0.985 * 14.56 * kGib - 500 * kMib;
   EXPECT_NEAR(cost_of(t4_job(1)).device_limit_bytes, alone, 1);

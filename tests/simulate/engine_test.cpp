@@ -118,8 +118,8 @@ TEST(SimulatedEngineTest, NoiseIsTheDeviationOfTimeAndTenTimesThatOfLoss) {
   EXPECT_NEAR(deviation_of(losses), 0.1 / 10, 0.01 * 0.045);
 }
 
-// A normal draw lies below -0.95, where a step would take less than a twentieth, with a chance of 17.1 %, and
-// beyond 2 with 2.3 %.
+// A normal draw lies below -0.95, where a step would take less than a twentieth, with a chance
+// of 17.1 %, and beyond 2 with 2.3 %.
 TEST(SimulatedEngineTest, NoStepIsShorterThanATwentieth) {
   const std::vector<double> times =
       seconds(told_by(simulated_job(), {"step_s=2", "noise=1", "steps=2000"}));

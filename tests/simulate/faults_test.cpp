@@ -39,7 +39,8 @@ TEST(SimulatedChancesTest, AUniformDrawIsAShareOfTheGeneratorsRange) {
   EXPECT_DOUBLE_EQ(uniform(generator), 9981545732273789042.0 / 18446744073709551616.0);
 }
 
-// Of the normal distribution: 68.27 % lie within one deviation, 4.55 % beyond two, half below the mean.
+// Of the normal distribution: 68.27 % lie within one deviation, 4.55 % beyond two, half below the
+// mean.
 TEST(SimulatedChancesTest, GaussianDrawsHaveTheNormalDistribution) {
   constexpr int kDraws = 100000;
   std::mt19937_64 generator(3);

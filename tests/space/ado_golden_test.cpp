@@ -1,5 +1,5 @@
-// Space files and what real ado of two generations makes of each (tests/reference/ado_files.py): the ids
-// of its entities and experiments, in its order, or that it refuses the file.
+// Space files and what real ado of two generations makes of each (tests/reference/ado_files.py):
+// the ids of its entities and experiments, in its order, or that it refuses the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,8 @@ std::vector<Row> rows(const std::string& generation) {
   return all;
 }
 
-// Without those that stand before: ado counts a value that is listed twice as two entities of one id.
+// Without those that stand before: ado counts a value that is listed twice as two entities of one
+// id.
 std::vector<std::string> unique(const Json& list) {
   std::vector<std::string> kept;
   for (const Json& item : list) {
@@ -89,7 +90,8 @@ TEST_P(AdoGoldenTest, SpacesThatAdoTakesHaveItsEntitiesAndExperiments) {
     for (const ExperimentReference& reference : space.experiments)
       experiments.push_back(experiment_id(reference));
     std::vector<std::string> expected = unique(row.verdict.at("experiments"));
-    // ado 1.7 told such experiments apart by the order of their parameters. They share one key here.
+    // ado 1.7 told such experiments apart by the order of their parameters. They share one key
+    // here.
     if (row.name == "experiment-twice-reordered") expected.resize(1);
     EXPECT_THAT(experiments, ElementsAreArray(expected));
 

@@ -274,7 +274,7 @@ TEST(OperationErrorTest, FilesThatAreNoOperationsSaySo) {
             "o.yaml:1: operation.module: missing");
 }
 
-// --- ray_tune -------------------------------------------------------------------------------------
+// --- ray_tune ------------------------------------------------------------------------------------
 
 std::string tune(const std::string& algorithm, const std::string& more = "",
                  const std::string& behind = "") {

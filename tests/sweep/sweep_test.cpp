@@ -1,5 +1,6 @@
-// Whole sweeps whose children are scripts: each hands back a result that the test has written, or none.
-// Results are written beside the loop: the next cell may start before the last one is said to be settled.
+// Whole sweeps whose children are scripts: each hands back a result that the test has written, or
+// none. Results are written beside the loop: the next cell may start before the last one is said to
+// be settled.
 #include "sftbench/sweep/sweep.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// An MLflow tracking server of a few lines: what tests need of its REST API, kept in memory. A test lays
-// faults over it through `fault`. The real server is asked in tests/trackers/read_back.py.
+// An MLflow tracking server of a few lines: what tests need of its REST API, kept in memory. A test
+// lays faults over it through `fault`. The real server is asked in tests/trackers/read_back.py.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What the trackers of files write of points and times that a test gives them, without their thread.
+// What the trackers of files write of points and times that a test gives them, without their
+// thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

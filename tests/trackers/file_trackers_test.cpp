@@ -1,4 +1,5 @@
-// Trackers that write files: what is in them, and what becomes of a run where they cannot be written.
+// Trackers that write files: what is in them, and what becomes of a run where they cannot be
+// written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

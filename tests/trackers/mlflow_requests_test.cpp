@@ -1,4 +1,5 @@
-// The MLflow tracker without its thread: what it asks for, when it asks again, and what it gives up at.
+// The MLflow tracker without its thread: what it asks for, when it asks again, and what it gives up
+// at.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,7 +120,8 @@ TEST_F(MlflowRequestsTest, TheThirdFailureInARowIsTrouble) {
   EXPECT_EQ(tracker_->trouble(), "");
 }
 
-// RFC 9110: 408 is a timeout, 5xx are the server's, and RFC 6585: 429 are too many requests. Those pass.
+// RFC 9110: 408 is a timeout, 5xx are the server's, and RFC 6585: 429 are too many requests. Those
+// pass.
 TEST_F(MlflowRequestsTest, OnlyWhatPassesIsTriedAgain) {
   for (const int status : {408, 429, 500, 503}) {
     fails_with(status);

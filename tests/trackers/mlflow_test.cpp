@@ -210,8 +210,8 @@ TEST(MlflowTrackerTest, KnowsWhatIsNoMlflowServer) {
   EXPECT_THAT(reports.texts(), ElementsAre(HasSubstr("what answers is no MLflow server")));
 }
 
-// The server takes a connection and never answers: events that find the queue full are dropped, nobody
-// waits, and the end does not wait beyond its limit.
+// The server takes a connection and never answers: events that find the queue full are dropped,
+// nobody waits, and the end does not wait beyond its limit.
 TEST(MlflowTrackerTest, ASlowServerHoldsNobodyUp) {
   FakeMlflow server;
   std::mutex hold;

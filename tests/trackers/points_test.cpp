@@ -1,4 +1,5 @@
-// The values that trackers get of a step, an evaluation and a reading, and the names that runs have.
+// The values that trackers get of a step, an evaluation and a reading, and the names that runs
+// have.
 #include "trackers/points.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Adapters with drawn values, and what peft makes of them in float64 (tests/reference/adapters.py: EXACT_CASES).
+// Adapters with drawn values, and what peft makes of them in float64 (tests/reference/adapters.py:
+// EXACT_CASES).
 #pragma once
 
 #include <cctype>

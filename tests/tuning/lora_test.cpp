@@ -281,8 +281,9 @@ class InputKeeper : public Linear {
   std::vector<torch::Tensor>& inputs_;
 };
 
-// peft.tuners.lora.variants.DoraLinearVariant.forward and dora.DoraLinearLayer.forward, over the mask that was drawn: the base
-// sees all of x, and what the magnitude changes sees what dropout left.
+// peft.tuners.lora.variants.DoraLinearVariant.forward and dora.DoraLinearLayer.forward, over the
+// mask that was drawn: the base sees all of x, and what the magnitude changes sees what dropout
+// left.
 TEST(LoraTuning, DropoutOfDoraIsWherePeftHasIt) {
   const std::string folder = std::string(SFTBENCH_TEST_DATA) + "/training/granite";  // with biases
   auto model =

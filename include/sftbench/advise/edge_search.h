@@ -30,9 +30,9 @@ struct Edge {
 int64_t most_trials(const EdgeSearch& search);
 
 // Asks `fits` at most most_trials() times. From the guess outward in steps that double, then by
-// bisection; never so that the rest could not be bisected with the trials that are left. Trials that
-// are left repeat the two sizes beside the edge. A size that ran and died counts as one that dies.
-// REQUIRES: least <= most.
+// bisection; never so that the rest could not be bisected with the trials that are left. Trials
+// that are left repeat the two sizes beside the edge. A size that ran and died counts as one that
+// dies. REQUIRES: least <= most.
 Edge find_edge(const EdgeSearch& search, const std::function<bool(int64_t)>& fits);
 
 }  // namespace sftbench

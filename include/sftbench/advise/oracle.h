@@ -77,8 +77,8 @@ class Oracle {
   // Of what is predicted from now on.
   void set_padding(Padding padding) { options_.padding = padding; }
 
-  // The two halves of a prediction: its job and notes, then all that follows from the job, which may have
-  // been changed between. Errors as above.
+  // The two halves of a prediction: its job and notes, then all that follows from the job, which
+  // may have been changed between. Errors as above.
   Prediction resolved(const MeasurementRequest& request);
   void complete(Prediction& prediction);
 

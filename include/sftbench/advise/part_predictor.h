@@ -1,5 +1,5 @@
-// Predictions of the entities of a space, a part of it (plan/space_parts.h) after the other. Each part
-// is resolved once.
+// Predictions of the entities of a space, a part of it (plan/space_parts.h) after the other. Each
+// part is resolved once.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ class PartPredictor {
   PartPredictor(const Space& space, const SpaceParts& parts, Oracle& oracle,
                 const ModelCatalog& models);
 
-  // As Oracle::predict() of that entity's request, valid until the next call. The job has neither inputs
-  // nor ids, and no notes come with it. Fast for entities of one part and experiment that follow each other.
+  // As Oracle::predict() of that entity's request, valid until the next call. The job has neither
+  // inputs nor ids, and no notes come with it. Fast for entities of one part and experiment that
+  // follow each other.
   const Prediction& predict(int64_t part, int64_t number, size_t experiment);
 
  private:

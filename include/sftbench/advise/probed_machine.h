@@ -7,8 +7,8 @@
 //                    runs: [[{compute_s, update_s, rest_s}, ...], ...]}},
 //    memory_bytes_per_s, collectives: {ranks, latency_s, bytes_per_s} or {problem}}
 //
-// `runs` are the jobs of plan/probe_jobs.h, all of them at several times. Their medians count, and how
-// far they lie apart is how far two measurements on this machine do.
+// `runs` are the jobs of plan/probe_jobs.h, all of them at several times. Their medians count, and
+// how far they lie apart is how far two measurements on this machine do.
 #pragma once
 
 #include <filesystem>

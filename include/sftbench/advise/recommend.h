@@ -75,8 +75,8 @@ struct Option {
   std::optional<double> memory_risk;  // of dying for memory
   std::optional<Rent> rent;
   std::optional<double> cost;  // of what is rented over `hours`
-  // Of the GPUs over `hours`: at the mean power that was measured on such a GPU, and at the most that
-  // its board takes.
+  // Of the GPUs over `hours`: at the mean power that was measured on such a GPU, and at the most
+  // that its board takes.
   std::optional<double> energy_kwh, most_energy_kwh;
   double needed_bytes = 0;
   double memory_bytes = 0;
@@ -101,8 +101,8 @@ struct Recommendation {
   std::optional<Option> cheapest;
   std::optional<Option> fastest;
   std::vector<Option> front;  // no other one is both faster and cheaper
-  // The next cheapest, of other GPUs or numbers of them; where nothing has a price the next fastest,
-  // of another strategy, checkpointing or padding, too.
+  // The next cheapest, of other GPUs or numbers of them; where nothing has a price the next
+  // fastest, of another strategy, checkpointing or padding, too.
   std::vector<Option> alternatives;
   std::vector<Option> unpriced;  // beside a cheapest: the fastest of each GPU without a price
   std::vector<RuledOut> ruled_out;
@@ -113,8 +113,8 @@ struct Recommendation {
   std::vector<TurningPrice> turns;  // of the GPUs that are nearest to being the cheapest
 };
 
-// RunError(kOomGpu) when no option fits. InputError when nothing ends within deadline and budget, or when nothing can be
-// predicted: with the nearest one.
+// RunError(kOomGpu) when no option fits. InputError when nothing ends within deadline and budget,
+// or when nothing can be predicted: with the nearest one.
 Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle,
                          const Uncertainty& uncertainty);
 

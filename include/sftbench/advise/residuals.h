@@ -9,9 +9,10 @@
 //            constants of another GPU, which stand for what nothing was compared with
 //   of memory, which does not depend on how fast a GPU is: same stack and method; same stack; all
 //
-// An interval grows with the distance from the rows of its group, a normal deviation for each thing that is far, and says
-// what is. Of time: shorter or longer rows, several nodes, few bits, a GPU and a stack neither of which was compared. Of
-// memory: doublings of length and ranks, and what none of the rows has. How much each is worth was chosen on the sources of
+// An interval grows with the distance from the rows of its group, a normal deviation for each thing
+// that is far, and says what is. Of time: shorter or longer rows, several nodes, few bits, a GPU
+// and a stack neither of which was compared. Of memory: doublings of length and ranks, and what
+// none of the rows has. How much each is worth was chosen on the sources of
 // bench/truth/published.csv that are not held out.
 //
 // Time of models that constants were fitted on does not count. A group has several models, and each

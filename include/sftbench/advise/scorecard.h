@@ -24,7 +24,8 @@ struct ScoredRow {
   std::optional<double> memory_error;  // the same of allocated bytes
   PredictedCase at;
   bool fitted = false;  // the machine's constants come from this model
-  // Whether the 90 % interval holds what was measured, as if nothing of this model had been compared.
+  // Whether the 90 % interval holds what was measured, as if nothing of this model had been
+  // compared.
   std::optional<bool> time_covered, memory_covered;
   Fit fit = Fit::kUnknown;
 };

@@ -25,8 +25,8 @@ double covariance(const CasePlace& a, const CasePlace& b, const Spread& spread);
 // Of one case.
 double variance_of_one(const Spread& spread);
 
-// The table's spread. Time on processors has a spread of its own. Where nothing was compared before,
-// all rows may be off together by as much as assumed ones are.
+// The table's spread. Time on processors has a spread of its own. Where nothing was compared
+// before, all rows may be off together by as much as assumed ones are.
 Spread spread_for(const ResidualTable& table, Figure figure, const PredictedCase& at);
 
 // Of a normal distribution, deviations that hold nine of ten.

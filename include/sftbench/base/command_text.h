@@ -11,8 +11,8 @@
 
 namespace sftbench {
 
-// Where the word of a shell that begins at `at` ends, at a space or the end. `word` gets it without its quotes. What a shell
-// expands stays as it is.
+// Where the word of a shell that begins at `at` ends, at a space or the end. `word` gets it without
+// its quotes. What a shell expands stays as it is.
 size_t end_of_word(std::string_view line, size_t at, std::string& word);
 
 // The words as a shell would take them again.

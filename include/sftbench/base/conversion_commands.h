@@ -6,7 +6,8 @@
 
 namespace sftbench {
 
-// The shell's command that makes tokenizer.json of the tokenizer.model of SentencePiece in a folder.
+// The shell's command that makes tokenizer.json of the tokenizer.model of SentencePiece in a
+// folder.
 std::string tokenizer_json_command(std::string_view folder);
 
 // That makes safetensors of the pickled weights (pytorch_model.bin) in a folder.

@@ -1,5 +1,5 @@
-// The instruction set of the processor that CPU kernels use: the best one that it has, or the lesser
-// one that SFTBENCH_ISA asks for. Each has kernels of its own in one binary.
+// The instruction set of the processor that CPU kernels use: the best one that it has, or the
+// lesser one that SFTBENCH_ISA asks for. Each has kernels of its own in one binary.
 #pragma once
 
 #include <optional>
@@ -22,15 +22,16 @@ std::string_view to_string(CpuInstructions instructions);
 // What this processor has.
 CpuInstructions processor_instructions();
 
-// `wanted` as SFTBENCH_ISA gives it, or the processor's where it is null or empty. Throws InputError
-// for an unknown name, and for instructions beyond those of the processor.
+// `wanted` as SFTBENCH_ISA gives it, or the processor's where it is null or empty. Throws
+// InputError for an unknown name, and for instructions beyond those of the processor.
 CpuInstructions choose_instructions(const char* wanted, CpuInstructions processor);
 
 // The choice for this process, from its environment.
 CpuInstructions cpu_instructions();
 
-// Whether products of bfloat16 go through AMX tiles in this process: the processor has them (Sapphire
-// Rapids and later), the kernel keeps their state, and SFTBENCH_ISA asks for nothing less.
+// Whether products of bfloat16 go through AMX tiles in this process: the processor has them
+// (Sapphire Rapids and later), the kernel keeps their state, and SFTBENCH_ISA asks for nothing
+// less.
 bool multiplies_tiles();
 
 // Limits the libraries below to the instructions that SFTBENCH_ISA asks for: sets the variables of

@@ -13,19 +13,20 @@ struct DataPlace {
   std::string part;            // with its colons; empty: none is named
 };
 
-// What exists is a path as a whole, whatever colons are in it. Of a path that names neither a file nor a
-// folder with a part behind it, the path.
+// What exists is a path as a whole, whatever colons are in it. Of a path that names neither a file
+// nor a folder with a part behind it, the path.
 DataPlace data_place(const std::filesystem::path& path);
 
 // The files below a folder, relative to it; links to files are files.
 std::vector<std::string> paths_below(const std::filesystem::path& folder);
 
 // A file itself. Of a folder, or of the folder `data` in it where it has none of its own: its files
-// .json, .jsonl, .csv, .tsv, .parquet and .arrow by their names, those of the split `train` where names
-// tell splits (train-00000-of-00002.parquet), as the package datasets finds them. JSON and CSV may be packed:
-// .jsonl.gz, .csv.zst. The files of a split may stand in folders below (base/train_files.h). That holds for a snapshot
-// of the hub, for a README.md that names data files, and for folders train/ and test/. InputError where there is
-// no file, or where files of several kinds stand side by side.
+// .json, .jsonl, .csv, .tsv, .parquet and .arrow by their names, those of the split `train` where
+// names tell splits (train-00000-of-00002.parquet), as the package datasets finds them. JSON and
+// CSV may be packed: .jsonl.gz, .csv.zst. The files of a split may stand in folders below
+// (base/train_files.h). That holds for a snapshot of the hub, for a README.md that names data
+// files, and for folders train/ and test/. InputError where there is no file, or where files of
+// several kinds stand side by side.
 std::vector<std::filesystem::path> data_files(const std::filesystem::path& path);
 
 // Of the content, wherever it lies. InputError as data_files().

@@ -50,7 +50,8 @@ struct Diagnostic {
 Diagnostic finding(const std::filesystem::path& file, std::string key, std::string message,
                    std::string expected = {});
 
-// "space.yaml:12: entitySpace[2].identifier: unknown property 'batchsize'; expected ...; did you mean 'batch_size'?"
+// "space.yaml:12: entitySpace[2].identifier: unknown property 'batchsize'; expected ...; did you
+// mean 'batch_size'?"
 std::string to_string(const Diagnostic& diagnostic);
 
 // Everything that is wrong with what the user gave, all of it at once. what() is one line each.
@@ -78,12 +79,14 @@ class RunError : public std::runtime_error {
   std::string evidence_;
 };
 
-// RunError(kUnsupported): "WHAT 'NAME' is not implemented; there are A, B; did you mean 'A'?" For registries.
+// RunError(kUnsupported): "WHAT 'NAME' is not implemented; there are A, B; did you mean 'A'?" For
+// registries.
 RunError unsupported_choice(std::string_view what, const std::string& name,
                             const std::vector<std::string>& known);
 
 // Throws std::logic_error naming the caller when a promise inside the program is broken.
-// For invariants only, never for input. (std::source_location is not in clang 14, which builds the fuzz targets.)
+// For invariants only, never for input. (std::source_location is not in clang 14, which builds the
+// fuzz targets.)
 void check(bool promise, std::string_view text, const char* file = __builtin_FILE(),
            int line = __builtin_LINE(), const char* function = __builtin_FUNCTION());
 

@@ -1,5 +1,5 @@
-// The names in a folder, as readdir() gives them: a hundred thousand in some ten milliseconds, where
-// std::filesystem makes a path of each.
+// The names in a folder, as readdir() gives them: a hundred thousand in some ten milliseconds,
+// where std::filesystem makes a path of each.
 #pragma once
 
 #include <dirent.h>

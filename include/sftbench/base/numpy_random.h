@@ -1,6 +1,6 @@
-// What numpy.random.default_rng(seed) draws, bit for bit: the package datasets splits and mixes with it,
-// and so do those who use it. Sources: O'Neill 2014 (PCG XSL RR 128/64), her seed sequences as numpy has
-// them (numpy/random/bit_generator.pyx), random_interval() for shuffling.
+// What numpy.random.default_rng(seed) draws, bit for bit: the package datasets splits and mixes
+// with it, and so do those who use it. Sources: O'Neill 2014 (PCG XSL RR 128/64), her seed
+// sequences as numpy has them (numpy/random/bit_generator.pyx), random_interval() for shuffling.
 #pragma once
 
 #include <cstdint>

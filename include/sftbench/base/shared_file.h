@@ -1,6 +1,6 @@
-// Files whose names anybody can foretell, in folders that others may write to: locks, logs, temporary
-// files. A link that somebody planted at such a name is never followed, so that no file elsewhere is
-// overwritten, and nothing but a regular file is ever opened.
+// Files whose names anybody can foretell, in folders that others may write to: locks, logs,
+// temporary files. A link that somebody planted at such a name is never followed, so that no file
+// elsewhere is overwritten, and nothing but a regular file is ever opened.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@
 
 namespace sftbench {
 
-// Something else stands at such a name: a link, a folder, a pipe. It is in the way of this one file,
-// and says nothing about the others of the folder.
+// Something else stands at such a name: a link, a folder, a pipe. It is in the way of this one
+// file, and says nothing about the others of the folder.
 class NameTaken : public InputError {
  public:
   // "PATH: cannot `what`: `cause`"

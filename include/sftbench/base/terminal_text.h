@@ -25,8 +25,8 @@ size_t terminal_columns(int fd);
 std::string cut_to(std::string_view line, size_t columns);
 
 // Lines that are longer than `columns` broken between words, what follows indented by two more than
-// the line itself. The first line has `used` columns already. Words that are longer than a line stay
-// whole; 0 columns: nothing is broken.
+// the line itself. The first line has `used` columns already. Words that are longer than a line
+// stay whole; 0 columns: nothing is broken.
 std::string wrapped(std::string_view text, size_t columns, size_t used = 0);
 
 }  // namespace sftbench

@@ -1,8 +1,8 @@
 // YAML documents as plain trees in which every node knows its line.
 // Scalars are resolved by YAML 1.1 as PyYAML does it (`no` is false, `1e-5` is text, `0x10` is 16),
 // because that is how ado reads the same files; the text as written is kept beside the value.
-// Aliases are copied, `<<` merges, and the keys of a !!set are a list. A budget of nodes and nesting
-// makes hostile files an error instead of a hang.
+// Aliases are copied, `<<` merges, and the keys of a !!set are a list. A budget of nodes and
+// nesting makes hostile files an error instead of a hang.
 #pragma once
 
 #include <optional>

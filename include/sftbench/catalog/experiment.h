@@ -2,8 +2,8 @@
 // What the documents fix, users may still want to change: arguments are properties, too, but inputs
 // of a measurement only where they differ from what the documents fix.
 // The property table of experiments/<id>.yaml is the only place where a property is described:
-// parsing, --set, help, validation, expansion and JSON output all read it. A file that is `based_on`
-// another one says only what differs.
+// parsing, --set, help, validation, expansion and JSON output all read it. A file that is
+// `based_on` another one says only what differs.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,20 @@ std::string_view to_string(PropertyKind kind);
 // Nothing: no kind has this name.
 std::optional<PropertyKind> find_property_kind(std::string_view name);
 
-// A text as a property holds it, escaped: line ends, tabs and carriage returns as \n, \t and \r. And
-// as Python's unicode_escape reads it back: those, \\, quotes, \xNN, \uNNNN. What is no escape stays.
+// A text as a property holds it, escaped: line ends, tabs and carriage returns as \n, \t and \r.
+// And as Python's unicode_escape reads it back: those, \\, quotes, \xNN, \uNNNN. What is no escape
+// stays.
 std::string escaped_text(std::string_view text);
 std::string unescaped_text(std::string_view text);
 
-// A text of which each character counts, Jinja's backslashes among them, in one line: one that has control
-// characters stands behind a mark, with those and its backslashes escaped. And that text again.
+// A text of which each character counts, Jinja's backslashes among them, in one line: one that has
+// control characters stands behind a mark, with those and its backslashes escaped. And that text
+// again.
 std::string one_line_text(std::string_view text);
 std::string whole_text(std::string_view text);
 
-// A grid of numbers: lower, lower + interval, ... below upper. Interval 0: every number between them.
+// A grid of numbers: lower, lower + interval, ... below upper. Interval 0: every number between
+// them.
 struct NumberRange {
   double lower = 0;
   double upper = 0;  // exclusive
@@ -105,8 +108,9 @@ struct Experiment {
   std::vector<std::string> names() const;  // of properties and arguments
 };
 
-// experiments/<id>.yaml, and beside it the file that it is based on. `model_names` and `gpu_names` are the values of properties that say
-// `values_from`. InputError with everything that is wrong with the file.
+// experiments/<id>.yaml, and beside it the file that it is based on. `model_names` and `gpu_names`
+// are the values of properties that say `values_from`. InputError with everything that is wrong
+// with the file.
 Experiment read_experiment(const std::string& path, const std::vector<std::string>& model_names,
                            const std::vector<std::string>& gpu_names);
 

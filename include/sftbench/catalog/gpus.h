@@ -56,8 +56,8 @@ class GpuCatalog {
   std::unordered_map<std::string, size_t> places_;  // by every name, normalized
 };
 
-// The name of a GPU in results and keys: the shipped catalog's name for `gpu`, which may be an alias. `gpu` itself where the
-// catalog does not know it.
+// The name of a GPU in results and keys: the shipped catalog's name for `gpu`, which may be an
+// alias. `gpu` itself where the catalog does not know it.
 std::string product_name(const std::string& gpu);
 
 }  // namespace sftbench

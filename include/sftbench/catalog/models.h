@@ -64,8 +64,8 @@ class ModelCatalog {
   const std::vector<ModelFacts>& models() const { return models_; }
   const ModelFacts* find(std::string_view name) const;
   std::vector<std::string> names() const;
-  // "Llama-2-7B", "meta-llama/Llama-3.1-8B-Instruct", "granit-3.1-2b": letter case, dashes, dots, the
-  // organization, and endings as -hf and -instruct do not matter.
+  // "Llama-2-7B", "meta-llama/Llama-3.1-8B-Instruct", "granit-3.1-2b": letter case, dashes, dots,
+  // the organization, and endings as -hf and -instruct do not matter.
   NearModel near(std::string_view written) const;
 
  private:

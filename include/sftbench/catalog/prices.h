@@ -1,5 +1,5 @@
-// What an hour of a GPU costs: config/prices.yaml, or the user's own book. A book lists offers: what
-// can be rented, with all GPUs of an instance.
+// What an hour of a GPU costs: config/prices.yaml, or the user's own book. A book lists offers:
+// what can be rented, with all GPUs of an instance.
 #pragma once
 
 #include <map>
@@ -37,14 +37,14 @@ struct Rent {
 struct PriceBook {
   std::string file;
   std::string currency;
-  std::vector<Price> offers;  // all of the file, in its order
-  std::map<std::string, Price>
-      prices;  // by GPU: the offer that is cheapest per GPU. Offers that are
-               // not kept count where nothing else is offered.
+  std::vector<Price> offers;            // all of the file, in its order
+  std::map<std::string, Price> prices;  // by GPU: the offer that is cheapest per GPU. Offers that
+                                        // are not kept count where nothing else is offered.
 
   const Price* find(const std::string& gpu) const;
 
-  // What is cheapest for `gpus` of them, whole instances; nothing without an offer. Offers that are not kept as above.
+  // What is cheapest for `gpus` of them, whole instances; nothing without an offer. Offers that are
+  // not kept as above.
   std::optional<Rent> rent(const std::string& gpu, int64_t gpus) const;
 
   // InputError with everything that is wrong with the file: an unknown GPU, an offer that is listed

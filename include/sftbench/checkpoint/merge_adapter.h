@@ -1,8 +1,10 @@
-// A LoRA adapter added to the weights that it was trained on: what peft's merge_and_unload makes, written as a folder that
-// transformers loads. One tensor is in memory at a time, and all is computed in float32 and rounded once to the base's dtype.
+// A LoRA adapter added to the weights that it was trained on: what peft's merge_and_unload makes,
+// written as a folder that transformers loads. One tensor is in memory at a time, and all is
+// computed in float32 and rounded once to the base's dtype.
 //
-// Source: peft.tuners.lora.layer.Linear.get_delta_weight and merge; W + scaling * B A, where scaling is lora_alpha / r, or
-// lora_alpha / sqrt(r) with use_rslora, and alpha_pattern gives single linears another alpha.
+// Source: peft.tuners.lora.layer.Linear.get_delta_weight and merge; W + scaling * B A, where
+// scaling is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora, and alpha_pattern gives
+// single linears another alpha.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +39,10 @@ struct MergeSummary {
 std::string base_model_of(const std::filesystem::path& adapter);
 
 // Nothing is at the output unless all of it is. InputError, all findings at once:
-//   - what is no LoRA adapter, and kinds that are not done here: DoRA, aLoRA, biases, Conv1D, parameters of experts
-//   - an adapter of a changed base (PiSSA, LoftQ), and one that is not as its sftbench_manifest.json says
+//   - what is no LoRA adapter
+//   - kinds that are not done here: DoRA, aLoRA, biases, Conv1D, parameters of experts
+//   - an adapter of a changed base (PiSSA, LoftQ)
+//   - an adapter that is not as its sftbench_manifest.json says
 //   - a base that is quantized or lacks what is adapted
 //   - shapes and ranks that do not fit, and numbers that are not finite
 //   - an output where something is

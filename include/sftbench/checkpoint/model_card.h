@@ -1,7 +1,7 @@
-// README.md of a saved folder: the model card that the Hugging Face Hub shows and searches. Metadata
-// stand in front as YAML, with the names and values that peft and transformers give them. What
-// follows is for people. Names come from users and files: none of them can end the metadata, add a
-// key to them or become markup.
+// README.md of a saved folder: the model card that the Hugging Face Hub shows and searches.
+// Metadata stand in front as YAML, with the names and values that peft and transformers give them.
+// What follows is for people. Names come from users and files: none of them can end the metadata,
+// add a key to them or become markup.
 //
 // Sources: huggingface_hub, "Model Cards"; peft.PeftModel.create_or_update_model_card.
 #pragma once

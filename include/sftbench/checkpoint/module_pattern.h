@@ -35,15 +35,16 @@ class ModulePattern {
   std::unique_ptr<Compiled> compiled_;
 };
 
-// As peft matches the keys of rank_pattern and alpha_pattern: a whole name, or its end behind a dot.
+// As peft matches the keys of rank_pattern and alpha_pattern: a whole name, or its end behind a
+// dot.
 ModulePattern end_pattern(const std::string& expression);
 
 // Such a pattern: numbers above 0 by regular expressions.
 class NumberPatterns {
  public:
   NumberPatterns() = default;
-  // `numbers`: an object, of numbers or of whole numbers. ModulePatternError naming the expression that is none, or whose
-  // number is not.
+  // `numbers`: an object, of numbers or of whole numbers. ModulePatternError naming the expression
+  // that is none, or whose number is not.
   NumberPatterns(const Json& numbers, bool whole);
 
   // The number of the first expression that matches the module. Nothing: no expression matches.

@@ -66,8 +66,8 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path path);
 
-  // Moves all checkpoints, and the log of their losses, to earlier_path(). Nothing where there is no
-  // checkpoint. InputError.
+  // Moves all checkpoints, and the log of their losses, to earlier_path(). Nothing where there is
+  // no checkpoint. InputError.
   void set_aside();
 
   // A new folder for the files of this step's checkpoint.
@@ -94,15 +94,16 @@ class CheckpointFolder {
   std::map<std::filesystem::path, FolderId> known_;  // by name: ours, or there from the start
 };
 
-// Whether the job of this digest (manifest.h) saved the model in the folder, and no file has changed since. Also true where
-// a run was killed while it replaced that model.
+// Whether the job of this digest (manifest.h) saved the model in the folder, and no file has
+// changed since. Also true where a run was killed while it replaced that model.
 bool holds_model_of(const std::filesystem::path& folder, const std::string& job);
 
 // Where a model goes, from the beginning of a run on: another run with the same folder is refused.
 // A folder that is there already keeps what it holds, and gets the model's files beside it.
 class ModelFolder {
  public:
-  // A model of the job `replaces` is replaced, as of a run that goes on from its own checkpoint. Empty: none is.
+  // A model of the job `replaces` is replaced, as of a run that goes on from its own checkpoint.
+  // Empty: none is.
   explicit ModelFolder(std::filesystem::path target, std::string replaces = {});
 
   // A folder that is there is empty, but for what a run that was killed has left half-written.

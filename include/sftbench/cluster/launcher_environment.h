@@ -12,8 +12,9 @@
 // launcher says. The port is SFTBENCH_PORT, else MASTER_PORT, else one between 20000 and 29999 that
 // follows from the session. Where torchrun's agent itself listens at MASTER_PORT, it is the port
 // after that. On several nodes SFTBENCH_SOCKET_IFNAME names the network interface that rank 0
-// listens on. The secret is SFTBENCH_JOB_SECRET, or stands in the file that SFTBENCH_JOB_SECRET_FILE
-// names, or is mpirun's. Nothing but the variables and that file decides any of this.
+// listens on. The secret is SFTBENCH_JOB_SECRET, or stands in the file that
+// SFTBENCH_JOB_SECRET_FILE names, or is mpirun's. Nothing but the variables and that file decides
+// any of this.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// One entry's conversation in the form that chat templates read, in whatever form it stands: messages as
-// OpenAI, ShareGPT or LLaMA-Factory have them, or trl's prompt and completion.
+// One entry's conversation in the form that chat templates read, in whatever form it stands:
+// messages as OpenAI, ShareGPT or LLaMA-Factory have them, or trl's prompt and completion.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ inline constexpr const char* kConversationField = "messages";
 inline constexpr const char* kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
 
 struct Conversation {
-  // {role, content, tool_calls, ...}, without keys that have no value, as transformers 5.24 leaves them out. Texts in parts
-  // are one text, arguments of tool calls are objects.
+  // {role, content, tool_calls, ...}, without keys that have no value, as transformers 5.24 leaves
+  // them out. Texts in parts are one text, arguments of tool calls are objects.
   Json messages = Json::array();
   Json parts =
       Json::array();  // the content of each message that is a list of texts; null of others
@@ -29,13 +29,15 @@ struct Conversation {
   std::vector<std::string> message_keys, unused_columns;
 };
 
-// The messages under `field`, with the system text, tools, functions and documents that stand beside them. A conversation
-// under "completion" begins with the messages under "prompt", which bear no loss. False and `error` where an entry holds no
-// conversation, or what it holds cannot be read.
+// The messages under `field`, with the system text, tools, functions and documents that stand
+// beside them. A conversation under "completion" begins with the messages under "prompt", which
+// bear no loss. False and `error` where an entry holds no conversation, or what it holds cannot be
+// read.
 bool read_conversation(const Json& entry, const std::string& field, Conversation& conversation,
                        Diagnostic& error);
 
-// The same messages, with the arguments of tool calls as JSON texts: some templates write these as they are.
+// The same messages, with the arguments of tool calls as JSON texts: some templates write these as
+// they are.
 Json with_argument_texts(Json messages);
 
 }  // namespace sftbench

@@ -1,5 +1,5 @@
-// Chats of vision datasets as the text that a processor makes of them. The templates of the two documented models are known;
-// others are run as the programs (Jinja) that they are.
+// Chats of vision datasets as the text that a processor makes of them. The templates of the two
+// documented models are known; others are run as the programs (Jinja) that they are.
 #pragma once
 
 #include <filesystem>
@@ -21,15 +21,15 @@ enum class ChatForm {
   kLlavaMistral,   // [INST] ... [/INST]
 };
 
-// That of the chat template among a model's files: chat_template.jinja, chat_template.json, or tokenizer_config.json. Nothing
-// where there is none. InputError for a template of another form.
+// That of the chat template among a model's files: chat_template.jinja, chat_template.json, or
+// tokenizer_config.json. Nothing where there is none. InputError for a template of another form.
 std::optional<ChatForm> chat_form_of(const std::filesystem::path& directory);
 
 // InputError for a role that the form has no place for.
 std::string render_chat(ChatForm form, const std::vector<ChatMessage>& messages);
 
-// The template of a folder's files, or that of SmolVLM where it has none, and where `directory` is empty. InputError: it cannot
-// be parsed.
+// The template of a folder's files, or that of SmolVLM where it has none, and where `directory` is
+// empty. InputError: it cannot be parsed.
 jinja::Template smolvlm_template(const std::filesystem::path& directory);
 
 // InputError as the template raises it.

@@ -1,10 +1,11 @@
-// Conversations: lists of messages that a tokenizer's chat template turns into a text, of which what assistants say bears
-// loss.
+// Conversations: lists of messages that a tokenizer's chat template turns into a text, of which
+// what assistants say bears loss.
 //
-// Where a template marks it with generation blocks, these tell what assistants say; else the turns of the whole rendering do
-// (data/chat_turns.h). Where neither can be had, and for ConversationMask::kFms, it is told as
-// tokenize_and_apply_chat_template_with_masking of fms-hf-tuning v2.8.2 (from open-instruct) tells it: by how many tokens the
-// messages before and up to one take, rendered alone.
+// Where a template marks it with generation blocks, these tell what assistants say; else the turns
+// of the whole rendering do (data/chat_turns.h). Where neither can be had, and for
+// ConversationMask::kFms, it is told as tokenize_and_apply_chat_template_with_masking of
+// fms-hf-tuning v2.8.2 (from open-instruct) tells it: by how many tokens the messages before and up
+// to one take, rendered alone.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ namespace sftbench {
 struct EncodedConversation {
   std::vector<int32_t> input_ids;
   std::vector<int32_t> labels;  // -100 but where assistants speak
-  // Tokens that bear loss and may not be what an assistant says: fms-hf-tuning's masks, where beginnings look otherwise.
+  // Tokens that bear loss and may not be what an assistant says: fms-hf-tuning's masks, where
+  // beginnings look otherwise.
   int64_t doubtful_tokens = 0;
   std::vector<std::string> unused;  // what of the entry the template does not read: "column weight"
   std::vector<std::string> remarks;  // sentences on the entry, each once

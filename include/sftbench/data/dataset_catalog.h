@@ -39,8 +39,8 @@ std::string making_command(const NamedDataset& dataset);
 TextGenerator named_text_generator(const NamedDataset& dataset);
 VisionGenerator named_vision_generator(const NamedDataset& dataset);
 
-// Makes the file at `path` unless it stands there: texts with the size that this version would write,
-// images with any. `announce` gets one line before the work starts. Returns true when it was
+// Makes the file at `path` unless it stands there: texts with the size that this version would
+// write, images with any. `announce` gets one line before the work starts. Returns true when it was
 // generated. RunError(kUnsupported) for images without the library that writes Parquet.
 bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,
                           const std::function<void(const std::string&)>& announce);

@@ -1,6 +1,6 @@
-// data_formatter_template of fms-hf-tuning: a text with {{name}} where an entry's fields go. Or the name of a form
-// that many data have, whose prompt bears no loss:
-//   alpaca             instruction, input and output, in the prompt of Stanford Alpaca (train.py, PROMPT_DICT)
+// data_formatter_template of fms-hf-tuning: a text with {{name}} where an entry's fields go. Or the
+// name of a form that many data have, whose prompt bears no loss:
+//   alpaca             instruction, input and output, in Stanford Alpaca's prompt (PROMPT_DICT)
 //   prompt_completion  prompt and completion, one behind the other, as trl has them
 #pragma once
 
@@ -24,8 +24,8 @@ class EntryTemplate {
   // Whether "{{" stands before what could be a name, and nothing closes it: "{{input}".
   bool has_open_field() const;
 
-  // The text of an entry; of a form with a name its prompt, and the response to it. False and `error` (its message) where a
-  // field is missing or no text.
+  // The text of an entry; of a form with a name its prompt, and the response to it. False and
+  // `error` (its message) where a field is missing or no text.
   bool fill(const Json& entry, std::string& text, std::string& response, Diagnostic& error) const;
 
  private:

@@ -1,5 +1,5 @@
-// Pictures of a dataset: JPEG and PNG to pixels, as Pillow's convert("RGB") has them, turned as their Exif
-// orientation says.
+// Pictures of a dataset: JPEG and PNG to pixels, as Pillow's convert("RGB") has them, turned as
+// their Exif orientation says.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Image {
   std::vector<uint8_t> rgb;  // [height, width, 3]
 };
 
-// Reads no more than the header. Both throw InputError that says what is wrong with the picture: neither JPEG nor PNG, no
-// pixels or too many, damaged or cut off, colors that are not read.
+// Reads no more than the header. Both throw InputError that says what is wrong with the picture:
+// neither JPEG nor PNG, no pixels or too many, damaged or cut off, colors that are not read.
 PixelSize image_size(std::string_view bytes);
 Image decode_image(std::string_view bytes);
 

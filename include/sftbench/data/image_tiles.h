@@ -1,6 +1,7 @@
-// An image as a model reads it: the whole of it and its parts, fitted into tiles (LlavaNextImageProcessorPil,
-// Idefics3ImageProcessorPil). Resizing is that of Pillow 13: a filter that widens with the reduction, in fixed point, first
-// along rows, then along columns; of some tall images along columns first. Older versions round a level of 255 otherwise there.
+// An image as a model reads it: the whole of it and its parts, fitted into tiles
+// (LlavaNextImageProcessorPil, Idefics3ImageProcessorPil). Resizing is that of Pillow 13: a filter
+// that widens with the reduction, in fixed point, first along rows, then along columns; of some
+// tall images along columns first. Older versions round a level of 255 otherwise there.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ inline ImageFilter filter_of(const VisionConfig& config) {
 
 Image resized(const Image& image, const PixelSize& size, ImageFilter filter);
 
-// [tiles, 3, side, side], not scaled yet: the whole image as one tile, and its parts row by row, in the order and number that
-// tile_grid() says.
+// [tiles, 3, side, side], not scaled yet: the whole image as one tile, and its parts row by row, in
+// the order and number that tile_grid() says.
 std::vector<uint8_t> tiles_of(const Image& image, const VisionConfig& config);
 
 }  // namespace sftbench

@@ -1,7 +1,8 @@
-// Activated LoRA: its adapters act from the last occurrence of an invocation on, in each sequence, and
-// the base model alone reads what stands before. An entry without the invocation is the base model's.
-// Source: peft's calculate_alora_offsets and ALoraLinearVariant. There a row is one sequence; here the
-// entries of a row without padding are searched one by one, and padding is not searched.
+// Activated LoRA: its adapters act from the last occurrence of an invocation on, in each sequence,
+// and the base model alone reads what stands before. An entry without the invocation is the base
+// model's. Source: peft's calculate_alora_offsets and ALoraLinearVariant. There a row is one
+// sequence; here the entries of a row without padding are searched one by one, and padding is not
+// searched.
 #pragma once
 
 #include <algorithm>

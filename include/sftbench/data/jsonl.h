@@ -44,21 +44,21 @@ class JsonlFile {
   // False behind the last row. `number` is one more than the last row's, and may be raised.
   using NextRow = std::function<bool(std::string& row, int& number)>;
 
-  // InputError when the file cannot be read or has no entry at all. Who needs its first `most` entries
-  // alone reads little more than these, and may find some more. More files than a process may hold
-  // open are opened when an entry is read.
+  // InputError when the file cannot be read or has no entry at all. Who needs its first `most`
+  // entries alone reads little more than these, and may find some more. More files than a process
+  // may hold open are opened when an entry is read.
   explicit JsonlFile(const std::filesystem::path& path, int64_t most = kAll,
                      Opened opened = Opened::kAlways);
 
   // Reads `content` instead of a file; `origin` stands in for its path in errors. `content` must
   // outlive the object.
   JsonlFile(std::string_view content, std::string origin);
-  // What a file holds in another form, such as a compressed one. Entries are kept in `kept`, or in a
-  // file of their own (data/spill_file.h), not held.
+  // What a file holds in another form, such as a compressed one. Entries are kept in `kept`, or in
+  // a file of their own (data/spill_file.h), not held.
   JsonlFile(const NextPiece& next, std::string origin, int64_t most,
             std::shared_ptr<SpillFile> kept = nullptr);
-  // Rows of a table in place of lines, kept likewise. InputError without a row. `left_out`: what the
-  // table has and no row shows.
+  // Rows of a table in place of lines, kept likewise. InputError without a row. `left_out`: what
+  // the table has and no row shows.
   JsonlFile(const NextRow& next, std::string origin,
             std::map<std::string, std::string> left_out = {},
             std::shared_ptr<SpillFile> kept = nullptr);
@@ -78,8 +78,8 @@ class JsonlFile {
   // The whole entry. False and `error` where it is no JSON object.
   bool read_object(int64_t entry, Json& object, Diagnostic& error) const;
 
-  // Where an error's key is a column that the rows leave out: what its type is, in place of that there
-  // is no such field. Where no column has the name: which ones are left out.
+  // Where an error's key is a column that the rows leave out: what its type is, in place of that
+  // there is no such field. Where no column has the name: which ones are left out.
   void explain_left_out(Diagnostic& error) const;
   const std::map<std::string, std::string>& left_out() const { return left_out_; }
 

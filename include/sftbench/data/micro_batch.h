@@ -31,7 +31,8 @@ struct MicroBatch : BatchShape {
   // sums it over the micro-batches (and ranks) of a step as num_items_in_batch, the divisor of the
   // loss.
   int64_t loss_tokens = 0;
-  // Labels of the first column: behind virtual tokens they are predicted, too, though Trainer does not divide by them.
+  // Labels of the first column: behind virtual tokens they are predicted, too, though Trainer does
+  // not divide by them.
   int64_t first_loss_tokens = 0;
 };
 

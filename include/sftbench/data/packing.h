@@ -1,7 +1,8 @@
 // Sample packing: which entries share a row of the model's length, so that little of it is padding.
 // Entries stay whole. Best-fit decreasing over 1000 entries at a time, in the order of the file, as
-// trl packs (packing_strategy "bfd" under Dataset.map); Ding et al. 2024, "Fewer Truncations Improve
-// Language Modeling". Packs, not entries, are then what an epoch shuffles and a batch is made of.
+// trl packs (packing_strategy "bfd" under Dataset.map); Ding et al. 2024, "Fewer Truncations
+// Improve Language Modeling". Packs, not entries, are then what an epoch shuffles and a batch is
+// made of.
 #pragma once
 
 #include <cstdint>

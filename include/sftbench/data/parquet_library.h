@@ -43,7 +43,8 @@ class ParquetTexts {
   virtual bool read_next(std::string& text, Diagnostic& error) = 0;
 };
 
-// A row of a vision dataset: a chat, or a text as it stands, and the encoded pictures that its placeholders stand for.
+// A row of a vision dataset: a chat, or a text as it stands, and the encoded pictures that its
+// placeholders stand for.
 struct ChatPart {
   bool image = false;
   std::string text;
@@ -67,8 +68,8 @@ class ParquetChats {
   virtual int64_t size() const = 0;  // entries
   virtual const std::string& path() const = 0;
 
-  // The next entry: true, or false and what is wrong with it. InputError when the file cannot be read further.
-  // REQUIRES: called at most size() times.
+  // The next entry: true, or false and what is wrong with it. InputError when the file cannot be
+  // read further. REQUIRES: called at most size() times.
   virtual bool read_next(ChatEntry& entry, std::string& error) = 0;
 };
 
@@ -101,8 +102,9 @@ class ParquetLibrary {
   virtual std::unique_ptr<ParquetTexts> read_texts(const std::filesystem::path& path,
                                                    const std::string& column) = 0;
 
-  // A column of chats, {role, content} with content a text or parts {type, text}, or of texts; and one of pictures,
-  // {bytes, path} or bytes, one or a list of them. InputError as above, for either column.
+  // A column of chats, {role, content} with content a text or parts {type, text}, or of texts; and
+  // one of pictures, {bytes, path} or bytes, one or a list of them. InputError as above, for either
+  // column.
   virtual std::unique_ptr<ParquetChats> read_chats(const std::filesystem::path& path,
                                                    const std::string& text_column,
                                                    const std::string& image_column) = 0;
@@ -117,8 +119,8 @@ bool is_parquet(const std::filesystem::path& path);
 // Where the library is looked for (companion_library.h); SFTBENCH_PARQUET names another file.
 std::vector<std::filesystem::path> parquet_library_candidates();
 
-// The first candidate that exists. RunError(kUnsupported) with the command that builds it when there
-// is none, when it cannot be loaded or belongs to another version of the program.
+// The first candidate that exists. RunError(kUnsupported) with the command that builds it when
+// there is none, when it cannot be loaded or belongs to another version of the program.
 std::unique_ptr<ParquetLibrary> load_parquet_library();
 
 // What the library exports.

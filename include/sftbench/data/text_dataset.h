@@ -5,8 +5,8 @@
 // tokenizer's own special tokens and cut to the maximum length. Labels equal the ids after the last
 // occurrence of the response template and -100 before and in it; an entry without the template
 // bears no loss at all. Source: trl's DataCollatorForCompletionOnlyLM (up to 0.19) as fms-hf-tuning
-// configures it. It seeks ids. Where they do not occur, this program seeks the template in the text,
-// with or without its leading white space.
+// configures it. It seeks ids. Where they do not occur, this program seeks the template in the
+// text, with or without its leading white space.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ inline constexpr int64_t kIgnoredLabel = -100;
 struct TextDatasetOptions {
   // What an entry is, the first of these that is set:
   //   pretokenized    lists of ids, input_ids and, unless all of it bears loss, labels of the same
-  //                   length, -100 or ids below `vocabulary`; cut to the maximum length, and nothing
-  //                   is added
+  //                   length, -100 or ids below `vocabulary`; cut to the maximum length, and
+  //                   nothing is added
   //   conversation    messages, of which what assistants say bears loss (data/conversation.h)
   //   entry_template  a text made of its fields, or the name of a usual form, whose prompt bears no
   //                   loss (data/entry_template.h)

@@ -1,7 +1,9 @@
-// Chats with images as fms-hf-tuning trains on them: the processor's text of the chat, in which each image has a placeholder
-// for each of its features, every token but those and padding bears loss (VisionDataCollator).
+// Chats with images as fms-hf-tuning trains on them: the processor's text of the chat, in which
+// each image has a placeholder for each of its features, every token but those and padding bears
+// loss (VisionDataCollator).
 //
-// One difference: a text is cut to the maximum length, as everywhere else in this program. fms-hf-tuning does not cut it.
+// One difference: a text is cut to the maximum length, as everywhere else in this program.
+// fms-hf-tuning does not cut it.
 #pragma once
 
 #include <cstdint>
@@ -46,15 +48,17 @@ class VisionDataset : public EncodedEntries {
   int64_t ignored_id() const override { return image_id_; }
   const VisionConfig& vision() const { return options_.vision; }
 
-  // Encodes these entries on `threads` threads; the pictures' headers are read, not the pictures. The file is read once, so
-  // this is called once. InputError as TextDataset::encode() has them, each "entry N of FILE: ...".
+  // Encodes these entries on `threads` threads; the pictures' headers are read, not the pictures.
+  // The file is read once, so this is called once. InputError as TextDataset::encode() has them,
+  // each "entry N of FILE: ...".
   void encode(std::vector<int64_t> entries, int threads, TokenCountCache* counts = nullptr,
               WorkCount* work = nullptr);
 
   // REQUIRES: encode() was asked for it.
   const std::vector<Picture>& pictures(int64_t index) const;
 
-  // The tiles of a picture (image_tiles.h). InputError "entry N of FILE: the image does not decode: ..."
+  // The tiles of a picture (image_tiles.h). InputError "entry N of FILE: the image does not decode:
+  // ..."
   std::vector<uint8_t> tiles(int64_t index, const Picture& picture) const;
 
  private:

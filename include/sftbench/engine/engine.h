@@ -1,5 +1,6 @@
-// The training half as the rest of the program sees it: this header includes no libtorch. The executable
-// loads libsftbench_engine.so when it is about to train, and only then (launch/engine_library.h).
+// The training half as the rest of the program sees it: this header includes no libtorch. The
+// executable loads libsftbench_engine.so when it is about to train, and only then
+// (launch/engine_library.h).
 #pragma once
 
 #include <functional>
@@ -16,11 +17,12 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Trains one job, this process being one rank of `group`, telling `observers` what happens, in their order: of all
-  // ranks on rank 0, of steps and this rank alone on the others. Collective; all ranks end with the same RunError.
-  // `interrupted` is asked after each optimization step and micro-batch; true ends the run with
-  // RunError(kKilled). Errors: RunError with the reason code of the outcome (DATA, WEIGHTS, OOM_GPU,
-  // UNSUPPORTED, ...); InputError when a file of the model or dataset is malformed.
+  // Trains one job, this process being one rank of `group`, telling `observers` what happens, in
+  // their order: of all ranks on rank 0, of steps and this rank alone on the others. Collective;
+  // all ranks end with the same RunError. `interrupted` is asked after each optimization step and
+  // micro-batch; true ends the run with RunError(kKilled). Errors: RunError with the reason code of
+  // the outcome (DATA, WEIGHTS, OOM_GPU, UNSUPPORTED, ...); InputError when a file of the model or
+  // dataset is malformed.
   virtual void train_job(const TrainingJob& job, RankGroup& group,
                          const std::vector<TrainObserver*>& observers,
                          const std::function<bool()>& interrupted) = 0;
@@ -35,7 +37,8 @@ class Engine {
   }
 };
 
-// Exported by the engine library under these names; version and interface must equal the executable's.
+// Exported by the engine library under these names; version and interface must equal the
+// executable's.
 extern "C" {
 using CreateEngineFunction = Engine* (*)();
 }

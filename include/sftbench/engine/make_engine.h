@@ -1,4 +1,5 @@
-// Makes the engine; called by the engine library's exported function, and by tests that link the engine directly.
+// Makes the engine; called by the engine library's exported function, and by tests that link the
+// engine directly.
 #pragma once
 
 #include <memory>

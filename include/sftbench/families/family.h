@@ -1,5 +1,6 @@
-// The families of models that this program trains: how Hugging Face calls them, how their config.json is
-// read, and what they consist of. One row for each, at the end of a source file (families/granite.cpp).
+// The families of models that this program trains: how Hugging Face calls them, how their
+// config.json is read, and what they consist of. One row for each, at the end of a source file
+// (families/granite.cpp).
 #pragma once
 
 #include <string>
@@ -31,8 +32,9 @@ struct Family {
   // Fills everything but `family`, `gptq` and `nf4`. Findings stay in the fields.
   void (*read)(ConfigFields& fields, ModelConfig& config);
   ModelShape (*shape)(const ModelConfig& config);
-  // The name here of a tensor that checkpoints have had under several; null: they never had. Empty: the tensor is of a part
-  // that is not trained, which saved models take over (engine/carried_tensors.h).
+  // The name here of a tensor that checkpoints have had under several; null: they never had. Empty:
+  // the tensor is of a part that is not trained, which saved models take over
+  // (engine/carried_tensors.h).
   std::string (*canonical_name)(const std::string& stored) = nullptr;
   ModelClass model_class = ModelClass::kLlama;
 };

@@ -1,6 +1,7 @@
 // What a Hugging Face config.json says about a decoder-only model, checked and with Hugging Face's
 // defaults filled in (the configuration classes of transformers 5; both its `rope_parameters` and
-// the older `rope_theta` + `rope_scaling`). Knows no libtorch: what is read is untrusted and fuzzed.
+// the older `rope_theta` + `rope_scaling`). Knows no libtorch: what is read is untrusted and
+// fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +40,13 @@ struct RopeConfig {
   bool truncate = true;  // kYarn: round the bounds of the ramp to whole dimensions
   // kLong, for each pair: of sequences up to the length of pre-training, and of longer ones.
   std::vector<double> short_factors, long_factors;
-  // kYarn, kLong: factor on cosines and sines. When absent, that of the paper, or in kYarn the ratio
-  // of the two mscale values where both are given.
+  // kYarn, kLong: factor on cosines and sines. When absent, that of the paper, or in kYarn the
+  // ratio of the two mscale values where both are given.
   std::optional<double> attention_factor;
   std::optional<double> mscale;
   std::optional<double> mscale_all_dim;
-  // Queries at position p are multiplied by 1 + query_growth log(1 + floor(p / original_max_position_embeddings)) (Llama 4;
-  // Ministral 3). 0: they are not.
+  // Queries at position p are multiplied by 1 + query_growth log(1 + floor(p /
+  // original_max_position_embeddings)) (Llama 4; Ministral 3). 0: they are not.
   double query_growth = 0.0;
 };
 
@@ -71,7 +72,8 @@ struct AttentionConfig {
   bool input_bias = false;   // of the query, key and value projections
   bool output_bias = false;  // of the output projection
   QkvForm qkv_form = QkvForm::kApart;
-  // Names of the module, of its one linear where q_proj, k_proj and v_proj are one, and of the last.
+  // Names of the module, of its one linear where q_proj, k_proj and v_proj are one, and of the
+  // last.
   const char *module = "self_attn", *qkv = "qkv_proj", *output = "o_proj";
   QkNorms norms = QkNorms::kNone;
   bool sinks = false;      // one more score for each head, whose value is zero (gpt_oss)
@@ -134,7 +136,8 @@ struct LayerNormNames {
 enum class ExpertStorage {
   kApart,    // Mixtral: gate.weight, experts.<e>.w1 (gate), w3 (up), w2 (down)
   kStacked,  // Granite: router.layer.weight, input_linear [E, 2I, H] (gate, up), output_linear
-  // gpt_oss: router.weight and .bias, gate_up_proj [E, H, 2I] (alternating), down_proj, their biases
+  // gpt_oss: router.weight and .bias, gate_up_proj [E, H, 2I] (alternating), down_proj, their
+  // biases
   kTransposed,
 };
 
@@ -155,8 +158,8 @@ struct ExpertsConfig {
   int64_t width = 0;      // of an expert
   // The layers that have an MLP instead; empty: none.
   std::vector<bool> dense_layers;
-  // The router's probabilities are those of all experts, of which the chosen ones are scaled to 1 or
-  // not. Else they are a softmax over the chosen ones, in the model's dtype.
+  // The router's probabilities are those of all experts, of which the chosen ones are scaled to 1
+  // or not. Else they are a softmax over the chosen ones, in the model's dtype.
   bool softmax_over_all = false;
   bool scales_chosen = true;
   bool float32_weights = true;  // of softmax_over_all: as Mixtral's, and not rounded as Qwen's

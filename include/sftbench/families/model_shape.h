@@ -42,13 +42,14 @@ struct ExpertsShape {
   int64_t routed = 0;  // weights that every position is multiplied with: the router's
   int64_t active = 0;  // those of the experts that a position goes through
   int64_t all = 0;     // those of all experts
-  // Values of a position in all experts that it goes through: of what they read, as many as of their results, and of the
-  // products of gate and up. What they read and these products wait for the gradients of weights alone.
+  // Values of a position in all experts that it goes through: of what they read, as many as of
+  // their results, and of the products of gate and up. What they read and these products wait for
+  // the gradients of weights alone.
   int64_t row_values = 0, inner_values = 0;
 };
 
-// The MLP that every position goes through, and what of a position stands between its input and its result: gate, up and
-// their product, say. All 0 in a mixture without a shared expert.
+// The MLP that every position goes through, and what of a position stands between its input and its
+// result: gate, up and their product, say. All 0 in a mixture without a shared expert.
 struct MlpShape {
   int64_t inner_values = 0;  // what its last product reads
   int64_t kept_values = 0;   // what waits for the backward pass, a part of LayerShape::kept_values
@@ -66,8 +67,8 @@ struct LayerShape {
   int64_t window = 0;
   // Values of the state of a Mamba-2 layer: inner width times state size. 0 for another layer.
   int64_t scanned_values = 0;
-  // Weights of the layer's last product, which a recomputation leaves out: nothing needs its result.
-  // 0: everything is computed again.
+  // Weights of the layer's last product, which a recomputation leaves out: nothing needs its
+  // result. 0: everything is computed again.
   int64_t last_product = 0;
   // Values per position that wait for the backward pass of a layer that is not recomputed: inputs
   // of norms and products, and what attention and activation functions need again. All weights are
@@ -93,16 +94,17 @@ struct ModelShape {
   int64_t lookup_parameters = 0;
   // Of a vision tower and its projector, which images go through and tokens do not.
   int64_t vision_parameters = 0;
-  // Of experts that a position does not go through, and of a vision tower: no part of the FLOPs of a token.
+  // Of experts that a position does not go through, and of a vision tower: no part of the FLOPs of
+  // a token.
   int64_t idle_parameters() const;
 };
 
-// Linears between a vision tower and the text model, by their leaf names, with an activation function between two of them.
-// REQUIRES: config.vision.
+// Linears between a vision tower and the text model, by their leaf names, with an activation
+// function between two of them. REQUIRES: config.vision.
 std::vector<LinearShape> projector_linears(const ModelConfig& config);
 
-// Of the vision tower and the projector in one forward pass over a tile: products, and attention of all positions to all.
-// 0 for a model that reads no images.
+// Of the vision tower and the projector in one forward pass over a tile: products, and attention of
+// all positions to all. 0 for a model that reads no images.
 double tile_flops(const ModelConfig& config);
 
 // The shape of a model of any family.

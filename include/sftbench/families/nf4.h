@@ -1,10 +1,10 @@
 // Weights that are quantized in NF4 (sftbench/ops/nf4.h), as config.json's `quantization_config` of
-// bitsandbytes says it. A linear stands in a file as its dense weight, which is quantized while it is
-// read, or as bitsandbytes saves it, in these tensors:
+// bitsandbytes says it. A linear stands in a file as its dense weight, which is quantized while it
+// is read, or as bitsandbytes saves it, in these tensors:
 //   weight                              [ceil(out in / 2), 1] uint8   codes, two a byte
-//   weight.absmax                       [ceil(out in / 64)]           magnitudes of blocks, float32;
-//                                                                     uint8 under double quantization
-//   weight.nested_absmax                [...] float32                 of that: scales of 256 codes each
+//   weight.absmax                       [ceil(out in / 64)]           of blocks, float32; or uint8
+//                                                                     (double quantization)
+//   weight.nested_absmax                [...] float32                 scales of 256 of those
 //   weight.quant_map, .nested_quant_map [16], [256] float32           what codes mean
 //   weight.quant_state.bitsandbytes__nf4 [...] uint8                  the rest, as JSON
 #pragma once

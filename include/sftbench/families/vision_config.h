@@ -1,6 +1,6 @@
-// The vision part of a model that reads images: a tower of transformer layers over the patches of square tiles, and a
-// connector by which its states become positions of the text model (LLaVA-NeXT, Liu et al. 2024; Idefics3, Laurençon et al.
-// 2024, and SmolVLM, Marafioti et al. 2025).
+// The vision part of a model that reads images: a tower of transformer layers over the patches of
+// square tiles, and a connector by which its states become positions of the text model (LLaVA-NeXT,
+// Liu et al. 2024; Idefics3, Laurençon et al. 2024, and SmolVLM, Marafioti et al. 2025).
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ struct PixelSize {
 
 // How the states of an image's tiles become positions.
 enum class VisionConnector {
-  // LLaVA-NeXT: the parts as one picture, without the padding of the fitted image and with a newline behind each row.
+  // LLaVA-NeXT: the parts as one picture, without the padding of the fitted image and with a
+  // newline behind each row.
   kNewlines,
   // Idefics3: squares of patches side by side, and each tile under tokens that name its place.
   kSquares,
@@ -29,8 +30,8 @@ struct VisionConfig {
   VisionConnector connector = VisionConnector::kNewlines;
   const char* tower = "model.vision_tower";  // names of modules
   const char* projector = "model.multi_modal_projector";
-  // CLIP (Radford et al. 2021): a class token in front of the patches and a norm before the first layer. SigLIP (Zhai et
-  // al. 2023) has neither, but a bias on its patches.
+  // CLIP (Radford et al. 2021): a class token in front of the patches and a norm before the first
+  // layer. SigLIP (Zhai et al. 2023) has neither, but a bias on its patches.
   bool clip = true;
   bool head = false;  // SigLIP's pooling head, which checkpoints carry and no feature comes from
   int64_t hidden_size = 0;
@@ -43,10 +44,10 @@ struct VisionConfig {
   VisionActivation activation = VisionActivation::kQuickGelu;
   double norm_eps = 1e-5;
   double initializer_range = 0.02;
-  bool plain_start = false;  // all matrices start from normal(0, initializer_range)
-  bool final_norm = false;   // features go through the tower's last norm
-  bool any_resolution =
-      false;  // places of patches are told by their fraction of a side (NaViT, Dehghani et al. 2023)
+  bool plain_start = false;     // all matrices start from normal(0, initializer_range)
+  bool final_norm = false;      // features go through the tower's last norm
+  bool any_resolution = false;  // places of patches are told by their fraction of a side (NaViT,
+                                // Dehghani et al. 2023)
 
   // States that features are made of, side by side: 0 is the embedding, k the result of layer k.
   std::vector<int64_t> feature_layers;
@@ -54,8 +55,8 @@ struct VisionConfig {
   bool projector_bias = true;
   // Sizes that an image is fitted into, multiples of a tile. Of kNewlines.
   std::vector<PixelSize> pinpoints;
-  // Patches along the side of a square that becomes one position; the longer side of an image before it is cut; whether it
-  // is cut at all. Of kSquares.
+  // Patches along the side of a square that becomes one position; the longer side of an image
+  // before it is cut; whether it is cut at all. Of kSquares.
   int64_t square = 1;
   int64_t longest_side = 0;
   bool cuts = true;
@@ -73,8 +74,8 @@ struct VisionConfig {
 };
 
 // How an image of some size is cut into rows times columns tiles, beside a tile of the whole image.
-// kNewlines: fitted into a pinpoint; the whole image stands in front. kSquares: resized to `scaled`, and from there to
-// `target`; the whole image, made of that, stands behind.
+// kNewlines: fitted into a pinpoint; the whole image stands in front. kSquares: resized to
+// `scaled`, and from there to `target`; the whole image, made of that, stands behind.
 struct TileGrid {
   PixelSize target;  // of the picture that is cut: rows and columns times a tile's side
   PixelSize scaled;  // of the image before, or within it
@@ -83,7 +84,8 @@ struct TileGrid {
   int64_t tiles() const { return 1 + rows * columns; }
 };
 
-// Of the pinpoints that which keeps the most of the image, and of those the one that wastes the least.
+// Of the pinpoints that which keeps the most of the image, and of those the one that wastes the
+// least.
 TileGrid tile_grid(const VisionConfig& config, const PixelSize& image);
 
 // Rows and columns of features that are left when the fitted image's padding is cut off.
@@ -93,8 +95,8 @@ struct FeatureWindow {
 };
 FeatureWindow feature_window(const VisionConfig& config, const PixelSize& image);
 
-// Positions that an image's features take in a text. kNewlines: the whole image's patches, and of the others those of the
-// window, with one more at the end of each row.
+// Positions that an image's features take in a text. kNewlines: the whole image's patches, and of
+// the others those of the window, with one more at the end of each row.
 int64_t image_positions(const VisionConfig& config, const PixelSize& image);
 
 }  // namespace sftbench

@@ -1,5 +1,5 @@
-// Requests to a REST server over libcurl, one after the other, each within a time limit. No redirect is
-// followed: a token goes to the server that it was given for.
+// Requests to a REST server over libcurl, one after the other, each within a time limit. No
+// redirect is followed: a token goes to the server that it was given for.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,8 @@ struct HttpAnswer {
   double retry_after_s = 0;  // 0: the server did not say
 };
 
-// No answer came: nothing listens, the time is over, the certificate is not trusted, it was cancelled.
+// No answer came: nothing listens, the time is over, the certificate is not trusted, it was
+// cancelled.
 class NoAnswer : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -3,8 +3,8 @@
 //                                   /snapshots/<commit>/<file>   a relative link to a blob
 //                                   /refs/<revision>             the commit of a branch or tag
 //   <home>/hub/.locks/models--<org>--<name>/<oid>.lock           flock while a blob is written
-// Datasets are in datasets--<org>--<name>. An <oid> is the sha256 of a large file (64 digits) or git's sha1 of a small one (40 digits).
-// Source: huggingface_hub, "Understand caching".
+// Datasets are in datasets--<org>--<name>. An <oid> is the sha256 of a large file (64 digits) or
+// git's sha1 of a small one (40 digits). Source: huggingface_hub, "Understand caching".
 #pragma once
 
 #include <filesystem>
@@ -46,8 +46,8 @@ class HubRepository {
   std::filesystem::path folder_;
 };
 
-// The folder of the snapshot that the branch, tag or commit points to; of "main", where no commit is
-// noted, the only one there is. Nothing when it is not there.
+// The folder of the snapshot that the branch, tag or commit points to; of "main", where no commit
+// is noted, the only one there is. Nothing when it is not there.
 std::optional<std::filesystem::path> hub_snapshot(const HubRepository& repository,
                                                   const std::string& revision = "main");
 // Of a model.

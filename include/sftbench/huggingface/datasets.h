@@ -10,7 +10,8 @@
 
 namespace sftbench {
 
-// "ORG/NAME", behind it optionally "@REVISION" and a part as ":CONFIG", ":CONFIG:SPLIT" or "::SPLIT".
+// "ORG/NAME", behind it optionally "@REVISION" and a part as ":CONFIG", ":CONFIG:SPLIT" or
+// "::SPLIT".
 struct DatasetName {
   std::string id;
   std::string revision = "main";
@@ -21,8 +22,8 @@ struct DatasetName {
 std::string dataset_name_problem(const std::string& text);
 DatasetName dataset_name(const std::string& text);  // REQUIRES: dataset_name_problem(text) is empty
 
-// Whether `text`, which stands where a path may, is the name of a dataset of the hub: no file or folder of
-// this name is here, and it does not end as files of data do.
+// Whether `text`, which stands where a path may, is the name of a dataset of the hub: no file or
+// folder of this name is here, and it does not end as files of data do.
 bool is_dataset_name(const std::string& text);
 
 // "ORG/NAME:CONFIG": without the revision.
@@ -41,8 +42,8 @@ struct FoundData {
   std::string warning;  // shards are missing
 };
 
-// A file, a folder or a dataset of the hub. Nothing where there is none, or where the dataset or a file of
-// the part is not in `cache`. InputError: the dataset's card has no such part.
+// A file, a folder or a dataset of the hub. Nothing where there is none, or where the dataset or a
+// file of the part is not in `cache`. InputError: the dataset's card has no such part.
 std::optional<FoundData> find_data(const std::filesystem::path& cache, const std::string& given);
 
 }  // namespace sftbench

@@ -1,8 +1,9 @@
-// Downloads models and datasets from a Hugging Face-compatible hub into the libraries' cache (huggingface/cache.h).
-// A blob gets its name only when its hash is right, a snapshot its links and "main" its commit only
-// when all its blobs are there: a reader of the cache sees all that was asked for or nothing. What was
-// interrupted stays as <oid>.incomplete and is continued by the next call, on any machine that
-// shares the cache; two that fetch the same file wait for each other (flock, as huggingface_hub).
+// Downloads models and datasets from a Hugging Face-compatible hub into the libraries' cache
+// (huggingface/cache.h). A blob gets its name only when its hash is right, a snapshot its links and
+// "main" its commit only when all its blobs are there: a reader of the cache sees all that was
+// asked for or nothing. What was interrupted stays as <oid>.incomplete and is continued by the next
+// call, on any machine that shares the cache; two that fetch the same file wait for each other
+// (flock, as huggingface_hub).
 #pragma once
 
 #include <cstdint>
@@ -64,10 +65,10 @@ struct FetchOutcome {
 };
 
 // Fetches what is missing. Of each model: config, tokenizer, and weights as safetensors (as
-// pytorch_model*.bin only where there are no safetensors). Of each dataset: its card and the files of
-// the part that is asked for (base/train_files.h). What cannot be had does not keep the others from
-// coming. `log` and `progress` are called from one thread at a time. RunError
-// (kWeights): the disk has not enough room for all, libcurl is missing.
+// pytorch_model*.bin only where there are no safetensors). Of each dataset: its card and the files
+// of the part that is asked for (base/train_files.h). What cannot be had does not keep the others
+// from coming. `log` and `progress` are called from one thread at a time. RunError (kWeights): the
+// disk has not enough room for all, libcurl is missing.
 FetchOutcome fetch_repositories(const std::vector<FetchRequest>& requests,
                                 const FetchSettings& settings);
 

@@ -1,10 +1,10 @@
-// One job on several nodes, started by one `sftbench run`: srun inside an allocation of Slurm, mpirun,
-// or ssh to a list of hosts starts the same command everywhere, once for each rank. Those ranks are
-// what an outside launcher would have started (cluster/launcher_environment.h). This process only
-// starts, waits and ends.
+// One job on several nodes, started by one `sftbench run`: srun inside an allocation of Slurm,
+// mpirun, or ssh to a list of hosts starts the same command everywhere, once for each rank. Those
+// ranks are what an outside launcher would have started (cluster/launcher_environment.h). This
+// process only starts, waits and ends.
 //
-// The job's secret travels in the environment of srun and mpirun, and over ssh on the standard input
-// of the far side (`sftbench node`): no command line and no file has it.
+// The job's secret travels in the environment of srun and mpirun, and over ssh on the standard
+// input of the far side (`sftbench node`): no command line and no file has it.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,9 @@ struct NodeLaunch {
   bool on_gpus = false;
 };
 
-// Nothing when the job is one node's, or nothing says where the others are. InputError when what was
-// asked for cannot be had: another spelling, too few hosts or nodes, no such launcher on the PATH.
+// Nothing when the job is one node's, or nothing says where the others are. InputError when what
+// was asked for cannot be had: another spelling, too few hosts or nodes, no such launcher on the
+// PATH.
 std::optional<NodeLaunch> plan_node_launch(const TrainingJob& job, const NodeOptions& options,
                                            const Environment& environment);
 
@@ -60,9 +61,9 @@ struct NodeOutput {
   double end_s = 10;  // between asking all to end and killing what is here of them
 };
 
-// Starts `words` (behind the program's name) as all ranks and returns the exit status of rank 0. Each
-// read from `interrupt_fd` (a signalfd) asks all to end, the second kills them. What went wrong with
-// hosts and launcher is said on standard error.
+// Starts `words` (behind the program's name) as all ranks and returns the exit status of rank 0.
+// Each read from `interrupt_fd` (a signalfd) asks all to end, the second kills them. What went
+// wrong with hosts and launcher is said on standard error.
 int run_on_nodes(const NodeLaunch& launch, const std::vector<std::string>& words,
                  const Environment& environment, int interrupt_fd, NodeOutput output = {});
 

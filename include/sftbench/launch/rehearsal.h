@@ -1,7 +1,7 @@
 // What a job takes on a GPU that is not there: a child process runs its first steps with the real
-// engine and libtorch's real allocator on the phantom device (src/train/phantom). Kernels, products and
-// large copies are counted and left out. So memory is that of a run, to the byte, and no loss, norm
-// or time of a step is. Of several ranks only the first runs, and stands for all.
+// engine and libtorch's real allocator on the phantom device (src/train/phantom). Kernels, products
+// and large copies are counted and left out. So memory is that of a run, to the byte, and no loss,
+// norm or time of a step is. Of several ranks only the first runs, and stands for all.
 //
 // Only a build for GPUs has that device.
 #pragma once
@@ -38,12 +38,13 @@ struct Rehearsal {
   Json kernels = Json::object();  // name -> launches
 };
 
-// The library of the phantom device, beside the program or installed. RunError(kUnsupported) when this
-// build has none.
+// The library of the phantom device, beside the program or installed. RunError(kUnsupported) when
+// this build has none.
 std::filesystem::path phantom_library();
 
 // REQUIRES: job.device.kind is "cuda"; its dataset is there. Weights are drawn, whatever the job
-// says. RunError(kUnsupported) as phantom_library(); std::system_error when no process can be started.
+// says. RunError(kUnsupported) as phantom_library(); std::system_error when no process can be
+// started.
 Rehearsal rehearse(const TrainingJob& job, const RehearsedGpu& gpu,
                    const std::filesystem::path& executable = "/proc/self/exe");
 

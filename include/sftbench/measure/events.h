@@ -1,5 +1,6 @@
-// What happens during training, as events. The step loop sends them; samplers, progress bar, stop rules,
-// logs and the accounting of the measured properties receive them. The loop knows none of its observers.
+// What happens during training, as events. The step loop sends them; samplers, progress bar, stop
+// rules, logs and the accounting of the measured properties receive them. The loop knows none of
+// its observers.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct TokenCounts {
   }
 };
 
-// Before training, every now and then: how far a rank has come with what takes its time. Totals are 0 while they are
-// not known.
+// Before training, every now and then: how far a rank has come with what takes its time. Totals are
+// 0 while they are not known.
 struct LoadEvent {
   std::string phase;               // "meeting the other ranks", "loading", ...
   int64_t weight_bytes = 0;        // of parameters that have their values
@@ -48,7 +49,8 @@ struct TrainBegin {
   int64_t total_steps = 0;  // optimization steps that are planned
   int64_t parameters_total = 0;
   int64_t parameters_trainable = 0;
-  // Rows that are looked up and take part in no GEMM: the input embedding unless it is tied to the output, positions.
+  // Rows that are looked up and take part in no GEMM: the input embedding unless it is tied to the
+  // output, positions.
   int64_t parameters_embedding = 0;
   int64_t parameters_idle = 0;  // of a mixture of experts: those that a token does not go through
   std::string compute_dtype;    // dtype that GEMMs really run in: "bfloat16", "float32", ...
@@ -60,12 +62,14 @@ struct TrainBegin {
   std::string resumed_from;           // checkpoint that the run goes on from; empty: it begins
   int64_t resumed_step = 0;           // optimization steps that were done there
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
-  // The data that the first rank reads, and which parts of them it does not use (data/data_account.h).
+  // The data that the first rank reads, and which parts of them it does not use
+  // (data/data_account.h).
   Json data = Json::object();
 };
 
-// Where a step's seconds went, by the clock of the host, or, on a GPU, which runs behind its host, by events of its stream. What
-// is left to the whole step is the reduction of the loss, waiting for other ranks behind the update, and notes.
+// Where a step's seconds went, by the clock of the host, or, on a GPU, which runs behind its host,
+// by events of its stream. What is left to the whole step is the reduction of the loss, waiting for
+// other ranks behind the update, and notes.
 struct StepPhases {
   double data_s = -1;     // until the first micro-batch is there; -1: not measured
   double forward_s = -1;  // of all micro-batches
@@ -74,7 +78,8 @@ struct StepPhases {
   double update_s = -1;  // the norm of gradients, clipping and the optimizer
 };
 
-// After each optimization step, once the optimizer has written the parameters (device synchronized).
+// After each optimization step, once the optimizer has written the parameters (device
+// synchronized).
 struct StepEvent {
   int64_t step = 0;  // 1-based
   double epoch = 0;
@@ -98,8 +103,8 @@ struct StepEvent {
 struct EvaluationEvent {
   int64_t step = 0;  // optimization steps before it
   double epoch = 0;
-  // Trainer's eval_loss: each micro-batch's mean over its positions that bear loss, with a mixture's auxiliary loss,
-  // weighted by its entries. Depends on the size of micro-batches.
+  // Trainer's eval_loss: each micro-batch's mean over its positions that bear loss, with a
+  // mixture's auxiliary loss, weighted by its entries. Depends on the size of micro-batches.
   double loss = 0;
   double token_loss =
       0;  // mean over all positions that bear loss; its exponential is the perplexity
@@ -123,7 +128,8 @@ struct RankStep {
   double pause_s = 0;  // before begin_s, as StepEvent's
 };
 
-// What one collective operation cost a rank over all its steps, what came before the first one (loading) left out.
+// What one collective operation cost a rank over all its steps, what came before the first one
+// (loading) left out.
 struct CollectiveReport {
   std::string group;      // "world", "shards", "replicas"
   std::string operation;  // "all_gather"
@@ -138,15 +144,16 @@ struct RankReport {
   std::string host;
   std::vector<RankStep> steps;
   std::vector<CollectiveReport> collectives;
-  // What the rank keeps between steps, counted from its tensors, and the most that gathered units took at once.
+  // What the rank keeps between steps, counted from its tensors, and the most that gathered units
+  // took at once.
   int64_t parameter_bytes = 0;
   int64_t gradient_bytes = 0;
   int64_t optimizer_state_bytes = 0;
   int64_t gathered_peak_bytes = 0;
   int64_t device_peak_allocated_bytes = -1;  // -1: on CPUs
   int64_t device_peak_reserved_bytes = -1;
-  // How often the caching allocator found no room, gave what it had cached back to the device and asked again: each holds
-  // host and device. -1: on CPUs.
+  // How often the caching allocator found no room, gave what it had cached back to the device and
+  // asked again: each holds host and device. -1: on CPUs.
   int64_t allocation_retries = -1;
   int64_t host_peak_rss_bytes = 0;
   int64_t host_peak_tensor_bytes = -1;  // of CPU tensors while it trained; -1: on GPUs
@@ -190,8 +197,8 @@ struct MemoryPeak {
 
 // What the model wrote behind the beginning of a held-out entry: greedy decoding.
 struct GeneratedText {
-  std::string
-      prompt;  // the entry up to its first position that bears loss; its first half where all bear loss
+  std::string prompt;    // the entry up to its first position that bears loss; its first half where
+                         // all bear loss
   std::string expected;  // what follows in the entry
   std::string before;    // by the model before the first step of this run
   std::string after;     // by the trained model

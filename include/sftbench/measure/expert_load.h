@@ -1,6 +1,6 @@
-// How evenly the positions of a run chose the experts of a mixture: why it is slower than its active
-// parameters suggest. Positions count once for each expert that they chose, padding included, since
-// that is what is multiplied.
+// How evenly the positions of a run chose the experts of a mixture: why it is slower than its
+// active parameters suggest. Positions count once for each expert that they chose, padding
+// included, since that is what is multiplied.
 //
 //   tokens_per_expert  the mean over all experts of a layer, of a step
 //   imbalance          tokens of the busiest expert over that mean; the mean over layers

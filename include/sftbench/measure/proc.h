@@ -20,8 +20,8 @@ int64_t waited_children_ticks(std::string_view stat);
 // which is psutil's `used / total` that AIM records as memory_percent.
 double memory_percent_of_meminfo(std::string_view meminfo);
 
-// A file of /proc or /sys. Empty when it is not there, cannot be read, or its process ends meanwhile: not
-// an error, just nothing to count any more.
+// A file of /proc or /sys. Empty when it is not there, cannot be read, or its process ends
+// meanwhile: not an error, just nothing to count any more.
 std::string proc_text(const std::string& path);
 
 // Bytes of a "Name:  123 kB" line of /proc/meminfo or /proc/<pid>/status; nothing when it is

@@ -17,8 +17,8 @@ namespace sftbench {
 
 class SystemSampler : public TrainObserver {
  public:
-  // REQUIRES: period_s > 0. `source` is called by one thread at a time, and so is `sampled`, with each
-  // sample as it is taken: it must not wait.
+  // REQUIRES: period_s > 0. `source` is called by one thread at a time, and so is `sampled`, with
+  // each sample as it is taken: it must not wait.
   SystemSampler(SystemSource& source, double period_s,
                 std::function<void(const SystemReading&)> sampled = {});
 

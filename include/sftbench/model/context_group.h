@@ -1,5 +1,5 @@
-// The ranks that divide the positions of a row among them (context parallelism), and a rank's part of
-// one. The model asks for the exchange of keys, states and sums, and knows nothing of ranks
+// The ranks that divide the positions of a row among them (context parallelism), and a rank's part
+// of one. The model asks for the exchange of keys, states and sums, and knows nothing of ranks
 // otherwise.
 #pragma once
 
@@ -21,8 +21,8 @@ class ContextGroup {
   virtual int64_t size() const = 0;
   virtual int64_t rank() const = 0;
 
-  // Collective, and in the same order on every rank. Tensors are contiguous and the exchange's until
-  // the returned function returns.
+  // Collective, and in the same order on every rank. Tensors are contiguous and the exchange's
+  // until the returned function returns.
   using Wait = std::function<void()>;
   // sent[r] elements of `from` go to rank r, received[r] of `to` come from it; parts lie one behind
   // the other by rank.
@@ -36,8 +36,8 @@ class ContextGroup {
   virtual void all_reduce(const torch::Tensor& tensor) = 0;
 };
 
-// This rank's part of the rows of a micro-batch: what its tensors [B, S, ...] hold are the positions
-// `positions` of rows of layout.row_length().
+// This rank's part of the rows of a micro-batch: what its tensors [B, S, ...] hold are the
+// positions `positions` of rows of layout.row_length().
 struct ContextPart {
   ContextGroup* group;  // outlives this
   ContextLayout layout;

@@ -1,5 +1,5 @@
-// What layers keep of the positions that rows have had, so that the next ones are computed alone: the cache of
-// transformers' generate().
+// What layers keep of the positions that rows have had, so that the next ones are computed alone:
+// the cache of transformers' generate().
 #pragma once
 
 #include <torch/types.h>
@@ -14,7 +14,8 @@ class DecodingState {
   // Positions of each row that all layers have had, prompt tuning's virtual tokens among them.
   int64_t length() const { return length_; }
 
-  // Layers come in the same order in each pass. What the next of them keeps, undefined in the first pass.
+  // Layers come in the same order in each pass. What the next of them keeps, undefined in the first
+  // pass.
   torch::Tensor& next() {
     if (next_ == kept_.size()) kept_.emplace_back();
     return kept_[next_++];

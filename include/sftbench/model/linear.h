@@ -18,7 +18,8 @@ namespace sftbench {
 // What a parameter starts from when weights are random.
 enum class ParameterStart {
   kNormal,          // normal(0, initializer_range)
-  kNormalResidual,  // the same / sqrt(2 layers): projections onto the residual stream of GPT-2's kin
+  kNormalResidual,  // the same / sqrt(2 layers): projections onto the residual stream of GPT-2's
+                    // kin
   kOnes,
   kZeros,
   kLogOfPlace,  // log 1, log 2, ...: the decays of Mamba-2's heads
@@ -30,10 +31,12 @@ struct NamedParameter {
   std::string name;  // model.layers.0.self_attn.q_proj.weight
   torch::Tensor* tensor;
   ParameterStart start = ParameterStart::kNormal;
-  // How many weights of the model it stands for, where that is not its number of elements: codes are
-  // packed, scales belong to weights that are counted already, and other ranks have other experts.
+  // How many weights of the model it stands for, where that is not its number of elements: codes
+  // are packed, scales belong to weights that are counted already, and other ranks have other
+  // experts.
   int64_t weights = -1;
-  // The experts of a mixture whose matrices it holds, in its first dimension where there are several.
+  // The experts of a mixture whose matrices it holds, in its first dimension where there are
+  // several.
   int64_t first_expert = 0;
   int64_t experts = 0;
 
@@ -58,8 +61,8 @@ class Linear {
   virtual bool is_product() const { return false; }
   virtual ops::LinearOperands operands() const { return {}; }
 
-  // Rows [first, first + count) of the weight [out, in] (ops/dora.h), and the bias or undefined, both as they are kept.
-  // DoRA reads them: a kind of linear that has none is refused before.
+  // Rows [first, first + count) of the weight [out, in] (ops/dora.h), and the bias or undefined,
+  // both as they are kept. DoRA reads them: a kind of linear that has none is refused before.
   virtual torch::Tensor dense_rows(int64_t /*first*/, int64_t /*count*/) const { return {}; }
   virtual torch::Tensor bias() const { return {}; }
 
@@ -90,13 +93,15 @@ class Adapter {
   virtual std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
                                             const torch::Tensor& x) = 0;
 
-  // The same of a group whose linears nothing trains, with their products. Empty: add_to() has to be called.
+  // The same of a group whose linears nothing trains, with their products. Empty: add_to() has to
+  // be called.
   virtual std::vector<torch::Tensor> with_frozen(const std::vector<ops::LinearOperands>&,
                                                  const torch::Tensor&) {
     return {};
   }
 
-  // The outputs of the group that it belongs to: through either of both, unless more than a sum is made of them.
+  // The outputs of the group that it belongs to: through either of both, unless more than a sum is
+  // made of them.
   virtual std::vector<torch::Tensor> forward(const LinearGroup& group, const torch::Tensor& x);
 
   // Sets what starts from the group's weights, which have their values now.
@@ -123,8 +128,9 @@ class LinearGroup {
   std::vector<NamedLinear> named_linears(const std::string& prefix);
   void append_parameters(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
-  // The linears of a group are one node of autograd, after which all their weights have gradients. Kept apart, trained
-  // linears are a node each: an update in the backward pass then drops a gradient before the next is computed.
+  // The linears of a group are one node of autograd, after which all their weights have gradients.
+  // Kept apart, trained linears are a node each: an update in the backward pass then drops a
+  // gradient before the next is computed.
   void keep_apart() { apart_ = true; }
 
   // What an Adapter reads of its group: the outputs with what it adds, and single linears.

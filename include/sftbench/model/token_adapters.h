@@ -1,4 +1,5 @@
-// What tuning adds to the embedding and to the output projection, which are no linears of the layers.
+// What tuning adds to the embedding and to the output projection, which are no linears of the
+// layers.
 #pragma once
 
 #include <torch/types.h>

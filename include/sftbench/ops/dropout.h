@@ -1,5 +1,5 @@
-// Dropout whose choice is a function of a seed and of an element's place alone, on every device: what is recomputed drops
-// what it dropped the first time, and nothing is stored.
+// Dropout whose choice is a function of a seed and of an element's place alone, on every device:
+// what is recomputed drops what it dropped the first time, and nothing is stored.
 #pragma once
 
 #include <torch/types.h>
@@ -16,12 +16,13 @@ struct Dropout {
 // A seed for each of the things that share one.
 uint64_t derived_seed(uint64_t seed, uint64_t index);
 
-// x with the dropped elements zero and the others as they are; what is left has to be multiplied with kept_scale() to
-// keep its expectation.
+// x with the dropped elements zero and the others as they are; what is left has to be multiplied
+// with kept_scale() to keep its expectation.
 torch::Tensor zero_dropped(const torch::Tensor& x, const Dropout& dropout);
 double kept_scale(const Dropout& dropout);
 
-// torch.nn.functional.dropout: both of the above. Differentiable in x; x itself where nothing is dropped.
+// torch.nn.functional.dropout: both of the above. Differentiable in x; x itself where nothing is
+// dropped.
 torch::Tensor dropout(const torch::Tensor& x, const Dropout& dropout);
 
 }  // namespace sftbench::ops

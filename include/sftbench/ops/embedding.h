@@ -1,5 +1,5 @@
-// Token embedding whose backward adds the rows of the tokens that occurred into the weight's gradient, instead of
-// making a dense gradient of the whole vocabulary for each micro-batch.
+// Token embedding whose backward adds the rows of the tokens that occurred into the weight's
+// gradient, instead of making a dense gradient of the whole vocabulary for each micro-batch.
 #pragma once
 
 #include <torch/types.h>

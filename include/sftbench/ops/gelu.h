@@ -1,5 +1,5 @@
-// GELU (Hendrycks & Gimpel 2016), computed in float32 and rounded once: on CPUs libtorch 1.13 rounds
-// in between.
+// GELU (Hendrycks & Gimpel 2016), computed in float32 and rounded once: on CPUs libtorch 1.13
+// rounds in between.
 #pragma once
 
 #include <torch/types.h>

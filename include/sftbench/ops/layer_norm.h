@@ -6,8 +6,8 @@
 
 namespace sftbench::ops {
 
-// x [..., H]; weight, bias [H] of x's dtype -> (x - mean) / sqrt(variance + epsilon) * weight + bias, [..., H]
-// in x's dtype. Differentiable in all three. Keeps x and two float32 for each row.
+// x [..., H]; weight, bias [H] of x's dtype -> (x - mean) / sqrt(variance + epsilon) * weight +
+// bias, [..., H] in x's dtype. Differentiable in all three. Keeps x and two float32 for each row.
 torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
                          const torch::Tensor& bias, double epsilon);
 

@@ -25,8 +25,8 @@ struct LinearOperands {
   torch::Tensor weight, bias;
 };
 
-// linear() of each on the same x, as one node: the products of its backward add up in x's gradient, where autograd would
-// add up tensors. An output without a gradient adds nothing.
+// linear() of each on the same x, as one node: the products of its backward add up in x's gradient,
+// where autograd would add up tensors. An output without a gradient adds nothing.
 std::vector<torch::Tensor> linears(const torch::Tensor& x,
                                    const std::vector<LinearOperands>& linears);
 

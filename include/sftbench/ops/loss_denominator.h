@@ -7,8 +7,8 @@
 
 namespace sftbench::ops {
 
-// A number of the host, or one that is read when the device gets there: a recorded step has another each time
-// (engine/step_graph.h).
+// A number of the host, or one that is read when the device gets there: a recorded step has another
+// each time (engine/step_graph.h).
 struct LossDenominator {
   // NOLINTNEXTLINE(google-explicit-constructor): nearly all are numbers
   LossDenominator(double number) : value(number) {}

@@ -24,10 +24,9 @@ struct LowRankFactors {
 };
 
 // x [..., in], y[i] [..., out_i] of x's dtype, no views and not saved by whoever made them ->
-// y, written in place; what `dropout` takes from x, the adapters do not see. Differentiable in x, y,
-// a and b; gradients of a and b as grad_accumulation.h says.
-// silent [rows of x], bool: true where y stays as it is, and so gives x, a and b no gradient;
-// undefined: nowhere.
+// y, written in place; what `dropout` takes from x, the adapters do not see. Differentiable in x,
+// y, a and b; gradients of a and b as grad_accumulation.h says. silent [rows of x], bool: true
+// where y stays as it is, and so gives x, a and b no gradient; undefined: nowhere.
 std::vector<torch::Tensor> add_low_rank(const torch::Tensor& x, std::vector<torch::Tensor> y,
                                         const std::vector<LowRankFactors>& factors, double scale,
                                         const Dropout& dropout = {},
@@ -39,8 +38,8 @@ struct LinearAdapter {
   LowRankFactors factors;
 };
 
-// linears() of linear.h, and add_low_rank() to the outputs of those that have an adapter, as one node: the products
-// with frozen weights and with the A_i add up in x's gradient.
+// linears() of linear.h, and add_low_rank() to the outputs of those that have an adapter, as one
+// node: the products with frozen weights and with the A_i add up in x's gradient.
 std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x,
                                            const std::vector<LinearOperands>& linears,
                                            const std::vector<LinearAdapter>& adapters, double scale,

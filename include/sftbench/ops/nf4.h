@@ -1,7 +1,7 @@
 // Weights in NF4 (Dettmers et al. 2023, QLoRA, arXiv 2305.14314), as bitsandbytes has them: a
 // flattened weight in blocks of 64 elements, each element one of 16 values times the largest
-// magnitude of its block. Under double quantization those magnitudes, less their mean, are in 8 bits
-// themselves (ops/blockwise_quantize.h). An element takes 0.516 bytes, or 0.5625 without.
+// magnitude of its block. Under double quantization those magnitudes, less their mean, are in 8
+// bits themselves (ops/blockwise_quantize.h). An element takes 0.516 bytes, or 0.5625 without.
 #pragma once
 
 #include <array>

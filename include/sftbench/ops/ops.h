@@ -1,6 +1,6 @@
-// The operators that the models are made of. Each stands in a header of its own, has a portable CPU path and a
-// CUDA path, computes forward and backward without keeping what it can recompute, and is checked against
-// float64. Including this header gives all of them.
+// The operators that the models are made of. Each stands in a header of its own, has a portable CPU
+// path and a CUDA path, computes forward and backward without keeping what it can recompute, and is
+// checked against float64. Including this header gives all of them.
 #pragma once
 
 #include "sftbench/ops/attention.h"

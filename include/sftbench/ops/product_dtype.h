@@ -11,8 +11,8 @@ namespace sftbench::ops {
 // then, and the result is rounded to `dtype` once.
 torch::Dtype product_dtype(torch::Dtype dtype, const torch::Device& device);
 
-// Of products of matrices of `dtype` on this processor: "sftbench" for our own kernels, "oneDNN 2.6.3",
-// or "libtorch".
+// Of products of matrices of `dtype` on this processor: "sftbench" for our own kernels,
+// "oneDNN 2.6.3", or "libtorch".
 std::string product_library(torch::Dtype dtype);
 
 }  // namespace sftbench::ops

@@ -1,6 +1,6 @@
-// torch::Tensor, its dtypes, and what makes an empty one: all that a kernel's file needs of libtorch.
-// nvcc reads its headers once for the host and once for each architecture. Of <torch/types.h> that
-// takes half of its time, so it gets the few that are used.
+// torch::Tensor, its dtypes, and what makes an empty one: all that a kernel's file needs of
+// libtorch. nvcc reads its headers once for the host and once for each architecture. Of
+// <torch/types.h> that takes half of its time, so it gets the few that are used.
 #pragma once
 
 #ifdef __CUDACC__

@@ -24,9 +24,9 @@ void update(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
 // Factors as a tensor: RuleFactors<float>'s members in their order.
 inline constexpr int64_t kRuleFactors = sizeof(RuleFactors<float>) / sizeof(float);
 
-// The same with factors [kRuleFactors] float32 that are read when the GPU gets there, for graphs that repeat the update.
-// Where gradient_scale is NaN nothing changes. std::invalid_argument too where update() has no kernel of its own:
-// tensors on CPUs, in float64, or not contiguous.
+// The same with factors [kRuleFactors] float32 that are read when the GPU gets there, for graphs
+// that repeat the update. Where gradient_scale is NaN nothing changes. std::invalid_argument too
+// where update() has no kernel of its own: tensors on CPUs, in float64, or not contiguous.
 void repeatable_update(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
                        const torch::Tensor& factors);
 

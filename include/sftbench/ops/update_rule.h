@@ -1,6 +1,6 @@
 // The element-wise update rules of the optimizers: each a function of one parameter element, its
-// gradient and its states. The text of the rules (src/train/ops/update_rules.h) is written once and runs
-// on vector registers, on ATen tensors, and inside kernels that keep their states quantized.
+// gradient and its states. The text of the rules (src/train/ops/update_rules.h) is written once and
+// runs on vector registers, on ATen tensors, and inside kernels that keep their states quantized.
 #pragma once
 
 namespace sftbench::ops {

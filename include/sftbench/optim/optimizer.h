@@ -1,5 +1,5 @@
-// Optimizers behind one verb. An optimizer is one file in src/train/optim/ that implements Optimizer, and
-// one row in variants/optimizer.h.
+// Optimizers behind one verb. An optimizer is one file in src/train/optim/ that implements
+// Optimizer, and one row in variants/optimizer.h.
 #pragma once
 
 #include <torch/types.h>
@@ -36,13 +36,15 @@ struct ParameterGroup {
 std::vector<ParameterGroup> group_by_decay(const std::vector<TrainableTensor>& tensors,
                                            double weight_decay);
 
-// An update that a CUDA graph repeats: what changes from step to step is read from the device's memory.
+// An update that a CUDA graph repeats: what changes from step to step is read from the device's
+// memory.
 class RecordedUpdate {
  public:
   virtual ~RecordedUpdate() = default;
 
-  // Queues Optimizer::step() with `gradient_scale`, a float32 scalar on the device, for parameters that have a gradient.
-  // Where it is NaN nothing changes. To be called while the graph is captured.
+  // Queues Optimizer::step() with `gradient_scale`, a float32 scalar on the device, for parameters
+  // that have a gradient. Where it is NaN nothing changes. To be called while the graph is
+  // captured.
   virtual void record(const torch::Tensor& gradient_scale) = 0;
 
   // The optimizer's next step, before each launch of a graph.
@@ -73,7 +75,8 @@ class Optimizer {
   virtual void begin_backward(double learning_rate, double gradient_scale);
   virtual void end_backward() {}
 
-  // Null on CPUs, and for kinds whose host takes part in the update. Graphs that recorded it read what belongs to this.
+  // Null on CPUs, and for kinds whose host takes part in the update. Graphs that recorded it read
+  // what belongs to this.
   virtual RecordedUpdate* recorded_update() { return nullptr; }
 
   // Of the step's gradients, before clipping. Kinds that update in the backward answer for those

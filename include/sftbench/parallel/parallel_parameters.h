@@ -112,8 +112,9 @@ class ParallelParameters {
   // Whether they are from the end of a forward pass to the update.
   virtual bool whole_in_step() const { return whole(); }
 
-  // The root unit is there when it returns, and the units are for forward passes without backward ones, until
-  // end_evaluation(): each with before_forward(i), expect_backward(i, false) and after_forward(i). Between steps.
+  // The root unit is there when it returns, and the units are for forward passes without backward
+  // ones, until end_evaluation(): each with before_forward(i), expect_backward(i, false) and
+  // after_forward(i). Between steps.
   virtual void begin_evaluation() = 0;
   virtual void end_evaluation() = 0;
 
@@ -130,8 +131,8 @@ class ParallelParameters {
   // Drops the gradients, or marks them as to be written anew.
   virtual void drop_gradients() = 0;
 
-  // The 2-norm over the gradients of all parameters; `norm_of` is asked for that of some of the owned
-  // ones. Collective.
+  // The 2-norm over the gradients of all parameters; `norm_of` is asked for that of some of the
+  // owned ones. Collective.
   using NormOf = std::function<double(const std::vector<torch::Tensor>& gradients)>;
   virtual double global_norm(const NormOf& norm_of) = 0;
 
@@ -162,8 +163,9 @@ enum class Buckets { kBySize, kByUnit };
 std::unique_ptr<ParallelParameters> replicate_parameters(const std::vector<ParameterUnit>& units,
                                                          ProcessMesh& mesh, Buckets buckets);
 
-// As kBySize, but each rank is given a part of every bucket's gradients, and updates these parameters:
-// the state of the optimizer is divided. Updated parameters are gathered in the next forward pass.
+// As kBySize, but each rank is given a part of every bucket's gradients, and updates these
+// parameters: the state of the optimizer is divided. Updated parameters are gathered in the next
+// forward pass.
 std::unique_ptr<ParallelParameters> shard_optimizer(const std::vector<ParameterUnit>& units,
                                                     ProcessMesh& mesh);
 
@@ -177,9 +179,9 @@ struct ShardingOptions {
   std::optional<torch::Dtype> compute_dtype = {};
   // Gradients are reduced in this dtype; the one they are computed in where it is not given.
   std::optional<torch::Dtype> reduce_dtype = {};
-  // Shards and their gradients, and so the owned tensors, are in the host's memory. A shard is copied
-  // to where its unit is gathered, beside the computation, and a gradient to the host as soon as it
-  // is reduced. On CPUs that is the same memory, and a copy.
+  // Shards and their gradients, and so the owned tensors, are in the host's memory. A shard is
+  // copied to where its unit is gathered, beside the computation, and a gradient to the host as
+  // soon as it is reduced. On CPUs that is the same memory, and a copy.
   bool offload = false;
 };
 
@@ -201,9 +203,9 @@ struct DivisionOptions {
   std::function<double()> take_wait_seconds = [] { return 0.0; };
 };
 
-// `others`: all parameters but `experts`, spread as above. Experts are trained where they are: their
-// gradients are sums over the rows that came from the ranks of a group, and are summed over groups
-// in the backward pass of the last micro-batch.
+// `others`: all parameters but `experts`, spread as above. Experts are trained where they are:
+// their gradients are sums over the rows that came from the ranks of a group, and are summed over
+// groups in the backward pass of the last micro-batch.
 std::unique_ptr<ParallelParameters> divide_experts(std::unique_ptr<ParallelParameters> others,
                                                    std::vector<ExpertTensor> experts,
                                                    ProcessMesh& mesh,

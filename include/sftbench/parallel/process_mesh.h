@@ -41,8 +41,8 @@ struct MeshDivisions {
 // RunError(kUnsupported): a hybrid mesh over nodes of different sizes, over ranks that are not
 // numbered node by node, or whose shard groups would have one rank each (its gradients would never
 // be averaged by FSDP; DDP is what is meant). A world of one has nobody to share with: any kind is
-// 1 x 1. Divisions that do not divide the ranks, or neither divide nor are divided by the ranks of a
-// shard group.
+// 1 x 1. Divisions that do not divide the ranks, or neither divide nor are divided by the ranks of
+// a shard group.
 MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks,
                      const MeshDivisions& divisions = {});
 

@@ -25,8 +25,8 @@ struct DividedEntries {
   std::vector<int64_t> evaluation;
 };
 
-// Which entries of the sets of data_sets(job) are trained on, mixed as the job says, and which are held out. `sizes`: of
-// the sets, in entries. RunError(kData) where none is left to train on.
+// Which entries of the sets of data_sets(job) are trained on, mixed as the job says, and which are
+// held out. `sizes`: of the sets, in entries. RunError(kData) where none is left to train on.
 DividedEntries divide_entries(const TrainingJob& job, const std::vector<DataSet>& sets,
                               const std::vector<int64_t>& sizes);
 

@@ -26,11 +26,10 @@ struct JobFile {
 };
 
 // Reads either of them; of a result the whole file. The job's inputs follow its edits: under the
-// name of the property that the field comes from, or, where there is none, as job.<field>. They follow
-// the content of the files that the job names, too.
-// InputError, with all findings at once. Fields can be missing, unknown or of the wrong type. Inputs
-// and ids must not be edited, since they follow from the other fields. Nor must a name be edited
-// without the files that it names.
+// name of the property that the field comes from, or, where there is none, as job.<field>. They
+// follow the content of the files that the job names, too. InputError, with all findings at once.
+// Fields can be missing, unknown or of the wrong type. Inputs and ids must not be edited, since
+// they follow from the other fields. Nor must a name be edited without the files that it names.
 JobFile read_job_file(const std::string& path);
 
 // As resolve() does it for a space whose model has this config.json: RunError, kUnsupported for a

@@ -1,5 +1,5 @@
-// How many optimization steps a job has, and what can be told of its dataset by its id alone: a sweep
-// orders cells, and a simulation runs, before any dataset is there.
+// How many optimization steps a job has, and what can be told of its dataset by its id alone: a
+// sweep orders cells, and a simulation runs, before any dataset is there.
 #pragma once
 
 #include <cstdint>

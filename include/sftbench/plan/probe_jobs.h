@@ -1,6 +1,6 @@
-// The small runs of `doctor --probe`. The engine trains them, and the cost model is held to what they
-// took: products, caches and the host's work beside each other, which no operator alone shows. No
-// published model has these shapes.
+// The small runs of `doctor --probe`. The engine trains them, and the cost model is held to what
+// they took: products, caches and the host's work beside each other, which no operator alone shows.
+// No published model has these shapes.
 #pragma once
 
 #include <vector>

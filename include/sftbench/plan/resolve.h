@@ -54,8 +54,8 @@ struct Resolution {
 Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& settings,
                    const ResolveOptions& options, const Catalog& catalog);
 
-// What of the hub resolve() would look for and not find on this machine: the model, where its weights are
-// read from files, a tokenizer of its own, and datasets. REQUIRES: as resolve().
+// What of the hub resolve() would look for and not find on this machine: the model, where its
+// weights are read from files, a tokenizer of its own, and datasets. REQUIRES: as resolve().
 std::vector<FetchRequest> absent_from_hub(const MeasurementRequest& request,
                                           const ActuatorSettings& settings,
                                           const ResolveOptions& options, const Catalog& catalog);
@@ -63,13 +63,14 @@ std::vector<FetchRequest> absent_from_hub(const MeasurementRequest& request,
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
 // differs from the default: cpu_ranks, weights, padding, worst_batch_first,
 // stop_when_known, gradient_sync, reduce_dtype, backend. Digests of what an own model's folder
-// holds (plan/own_model.h). Data of one's own are dataset_id, the file's name, and training_data, a digest of its content, in place of training_data_path; validation_data likewise.
-// A dataset of the hub has its id, and the part that is meant, as dataset_id.
-// Sorted by name.
+// holds (plan/own_model.h). Data of one's own are dataset_id, the file's name, and training_data, a
+// digest of its content, in place of training_data_path; validation_data likewise. A dataset of the
+// hub has its id, and the part that is meant, as dataset_id. Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 
-// Name of a measurement's files: a digest of experiment and effective inputs in canonical order. Where
-// the content of an own model is among them, its name and that of data of one's own count for nothing.
+// Name of a measurement's files: a digest of experiment and effective inputs in canonical order.
+// Where the content of an own model is among them, its name and that of data of one's own count for
+// nothing.
 std::string measurement_key(const std::string& experiment, const Json& inputs);
 
 }  // namespace sftbench

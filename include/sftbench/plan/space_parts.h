@@ -1,6 +1,6 @@
-// A space divided into parts: entities of a part differ in the sizes of their batches alone. All that
-// resolve() decides is alike in them but for those sizes, so who asks something of each entity of a space
-// resolves one of each part.
+// A space divided into parts: entities of a part differ in the sizes of their batches alone. All
+// that resolve() decides is alike in them but for those sizes, so who asks something of each entity
+// of a space resolves one of each part.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class SpaceParts {
   // The index in the space of entity `number` of a part, from 0.
   int64_t entity(int64_t part, int64_t number) const;
 
-  // Turns the job and the rules' inputs of one entity of a part into those of another, `entity`. The job's
-  // inputs, its entity and its ids stay as they are.
+  // Turns the job and the rules' inputs of one entity of a part into those of another, `entity`.
+  // The job's inputs, its entity and its ids stay as they are.
   void put_sizes(int64_t entity, TrainingJob& job) const;
   void put_sizes(int64_t entity, RuleInputs& rules) const;
 

@@ -1,6 +1,6 @@
-// What of an entity this version can do, known without any file of the model, dataset or device: what
-// `expand`, `predict`, `sweep` and `run` say alike. What this machine lacks beside that (weights, a
-// dataset, GPUs) is found where a measurement is planned.
+// What of an entity this version can do, known without any file of the model, dataset or device:
+// what `expand`, `predict`, `sweep` and `run` say alike. What this machine lacks beside that
+// (weights, a dataset, GPUs) is found where a measurement is planned.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ Support support_of(const Experiment& experiment, const Json& inputs,
                    const ActuatorSettings& settings, const ResolveOptions& options,
                    const Catalog& catalog);
 
-// Notes "<property> <value> has no effect ..." of values that change nothing in an entity, as `run` says
-// them. RunError(kData): a data_mixture that is none.
+// Notes "<property> <value> has no effect ..." of values that change nothing in an entity, as `run`
+// says them. RunError(kData): a data_mixture that is none.
 std::vector<std::string> values_without_effect(const MeasurementRequest& request,
                                                const ActuatorSettings& settings,
                                                const ResolveOptions& options,
@@ -36,9 +36,9 @@ std::vector<std::string> values_without_effect(const MeasurementRequest& request
 // Whether models of a family are trained; true of "", of which nothing is known.
 bool trains_family(const std::string& family);
 
-// The same for one entity of a space after another, and what the model's config.json says against it where
-// it is at hand: adapters that no linear takes, a family that is not trained. Entities differ in much that
-// support does not depend on: only what differs in the rest is looked at.
+// The same for one entity of a space after another, and what the model's config.json says against
+// it where it is at hand: adapters that no linear takes, a family that is not trained. Entities
+// differ in much that support does not depend on: only what differs in the rest is looked at.
 class SupportOfSpace {
  public:
   // All of them outlive it.

@@ -32,12 +32,13 @@ struct GivenTracker {
   std::string origin;
 };
 
-// InputError with all that is wrong: unknown kinds (with the nearest one), a missing '=', an address that
-// is none, folders that cannot be written to, two that write to one place. `several`: many measurements
-// are tracked, and each needs a file of its own.
+// InputError with all that is wrong: unknown kinds (with the nearest one), a missing '=', an
+// address that is none, folders that cannot be written to, two that write to one place. `several`:
+// many measurements are tracked, and each needs a file of its own.
 std::vector<TrackerSpec> parse_trackers(const std::vector<GivenTracker>& given, bool several);
 
-// What does the work of a tracker that this program does not write to, as "wandb"; empty: not known.
+// What does the work of a tracker that this program does not write to, as "wandb"; empty: not
+// known.
 std::string tracker_instead_of(const std::string& name);
 
 // Of a TrackerSpec's text(). Looks at no file. InputError when it is none.

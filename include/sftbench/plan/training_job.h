@@ -1,6 +1,7 @@
-// TrainingJob: everything that a training run needs, resolved. The one hand-over between the half that
-// knows YAML, experiments and catalogs and the half that knows libtorch. Plain data: no optional is left
-// to interpret, it prints as JSON and reads back (`sftbench run --job job.json` repeats the run).
+// TrainingJob: everything that a training run needs, resolved. The one hand-over between the half
+// that knows YAML, experiments and catalogs and the half that knows libtorch. Plain data: no
+// optional is left to interpret, it prints as JSON and reads back (`sftbench run --job job.json`
+// repeats the run).
 #pragma once
 
 #include <algorithm>
@@ -40,8 +41,8 @@ struct ModelSource {
 struct DataSource {
   std::string dataset_id;
   std::string path;  // JSON or JSONL file, or Parquet for images; exists when the job starts
-  // What an entry is, the first of these that is set: token ids; messages; a template of its fields; an input
-  // without loss in front of an output; one field's text.
+  // What an entry is, the first of these that is set: token ids; messages; a template of its
+  // fields; an input without loss in front of an output; one field's text.
   bool pretokenized = false;       // fields input_ids and, where not all bear loss, labels
   std::string conversation_field;  // of messages; empty: none
   std::string chat_template;       // of conversations, whole
@@ -58,7 +59,8 @@ struct DataSource {
   // The step with the largest micro-batch of the run changes places with the first one.
   bool worst_batch_first = false;
   std::string token_cache_directory;  // empty: token counts are not cached
-  // Several sets instead of the one at `path`: {"sets": [...], "stopping_strategy": ...} (plan/data_sets.h). {}: none.
+  // Several sets instead of the one at `path`: {"sets": [...], "stopping_strategy": ...}
+  // (plan/data_sets.h). {}: none.
   Json mixture = Json::object();
   uint64_t sampling_seed = 42;  // of mixtures, and of the entries that are held out
 };
@@ -108,11 +110,13 @@ struct ParallelPlan {
   StateDictType state_dict_type = StateDictType::kFull;
   bool use_orig_params = true;
   GradientSync gradient_sync = GradientSync::kLast;
-  std::string
-      reduce_dtype;  // that gradients are reduced in: "float32"; empty: the dtype they are computed in
-  // Neighbors that the experts of a mixture are divided among (fast_moe); 1: every rank has them as it has the others.
+  std::string reduce_dtype;  // that gradients are reduced in: "float32"; empty: the dtype they are
+                             // computed in
+  // Neighbors that the experts of a mixture are divided among (fast_moe); 1: every rank has them as
+  // it has the others.
   int64_t expert_ranks = 1;
-  // Neighbors that the positions of each row are divided among (context parallelism); 1: rows are whole.
+  // Neighbors that the positions of each row are divided among (context parallelism); 1: rows are
+  // whole.
   int64_t context_ranks = 1;
   bool enable_roce = false;  // between nodes
   // One rank, too, goes through its strategy and the communication library, as one that offloads.
@@ -145,7 +149,8 @@ struct LoraPlan {
   double dropout = 0.05;
   std::vector<std::string>
       target_modules;  // names of linears or their ends; "all-linear": all of them
-  // Activated LoRA: text from whose last occurrence on, in each entry, adapters act. Empty: they act everywhere.
+  // Activated LoRA: text from whose last occurrence on, in each entry, adapters act. Empty: they
+  // act everywhere.
   std::string invocation_string = {};
   bool use_rslora = false;  // what adapters add is multiplied by alpha / sqrt(rank)
   bool use_dora = false;    // with trained magnitudes of the adapted weights' rows
@@ -162,18 +167,20 @@ struct PromptPlan {
   std::string init_text;
 };
 
-// Entries that a run measures its loss on and does not train on. The time does not count as training.
+// Entries that a run measures its loss on and does not train on. The time does not count as
+// training.
 struct EvaluationPlan {
   std::string path;  // a file whose entries are as those of the training data; empty: none
-  // Or this share of the training data, of a mixture, whose sets have their own, the largest; from 1 on so
-  // many entries of all.
+  // Or this share of the training data, of a mixture, whose sets have their own, the largest; from
+  // 1 on so many entries of all.
   double split = 0;
   IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
   double steps_ratio = 0;             // above 0: a share of all steps instead
   int64_t per_device_batch_size = 0;  // 0: as in training
   bool on_start = false;              // and before the first step
-  // The first so many of these entries begin texts that the model goes on with, before and after training.
+  // The first so many of these entries begin texts that the model goes on with, before and after
+  // training.
   int64_t generated = 0;
   int64_t max_new_tokens = 200;
 
@@ -182,7 +189,8 @@ struct EvaluationPlan {
   }
 };
 
-// Files that a run leaves behind or goes on from. No part of what is measured: neither inputs nor key know of them.
+// Files that a run leaves behind or goes on from. No part of what is measured: neither inputs nor
+// key know of them.
 struct SavePlan {
   std::string
       model_directory;  // gets what was trained, once, after the last step; empty: nothing is kept
@@ -246,12 +254,14 @@ inline int64_t data_ranks(const TrainingJob& job) {
 
 Json to_json(const TrainingJob& job);
 
-// Whether version 0.1.0 did not know the field ("data.mask"). Its jobs have trained with the default.
+// Whether version 0.1.0 did not know the field ("data.mask"). Its jobs have trained with the
+// default.
 bool came_after_0_1_0(std::string_view field);
 // A field of version 0.1.0 that went, behind parallel.context_ranks. It is not read.
 inline constexpr std::string_view kFormerRotation = "parallel.context_rotation";
 
-// InputError naming the key when one is missing, unknown or of the wrong type. Fields that came later may be missing.
+// InputError naming the key when one is missing, unknown or of the wrong type. Fields that came
+// later may be missing.
 TrainingJob training_job_from_json(const Json& json, const std::string& origin);
 
 }  // namespace sftbench

@@ -60,8 +60,8 @@ struct MachineModel {
   double head_flops_per_s = 0;             // of output projection and loss together; 0: as products
   // Between ranks of one node that add up what they receive; no rate: as `inside`.
   LinkModel inside_sums = {};
-  // Of a CPU in a run, fitted to small ones (plan/probe_jobs.h). The thread that starts an operator also
-  // works on it, so launches add to the time. A GPU does both at once.
+  // Of a CPU in a run, fitted to small ones (plan/probe_jobs.h). The thread that starts an operator
+  // also works on it, so launches add to the time. A GPU does both at once.
   bool launches_add = false;
   double compute_scale = 1;    // time of products, attention and elements, over that of each alone
   double fp8_flops_per_s = 0;  // of layers' weights in float8; 0: they are not multiplied in it
@@ -71,8 +71,8 @@ struct MachineModel {
 // What is computed again in the backward pass. kJob: by this engine, every layer but the last where
 // the job asks for it, up to the layer's last product, whose result nothing needs. The others are
 // for comparison with torch's published figures: kTorchLayers, torch.utils.checkpoint around every
-// layer, which stops there, too; kTorchEveryOtherProduct, torchtitan's "selective op", which keeps the results
-// of q, v, gate, down and attention.
+// layer, which stops there, too; kTorchEveryOtherProduct, torchtitan's "selective op", which keeps
+// the results of q, v, gate, down and attention.
 enum class Recompute { kJob, kTorchLayers, kTorchEveryOtherProduct };
 
 struct MemoryCost {
@@ -128,9 +128,10 @@ struct StepCost {
 StepCost predict_step(const TrainingJob& job, const MachineModel& machine,
                       Recompute recompute = Recompute::kJob);
 
-// What a rank cannot do without, whatever its rows are like: its parameters, and where the optimizer
-// is one that predict_step() knows, gradients and state beside them, which all stand before the first
-// update. What is not known counts as 0. Nothing for a job whose sizes are not known. Never throws.
+// What a rank cannot do without, whatever its rows are like: its parameters, and where the
+// optimizer is one that predict_step() knows, gradients and state beside them, which all stand
+// before the first update. What is not known counts as 0. Nothing for a job whose sizes are not
+// known. Never throws.
 std::optional<MemoryCost> memory_at_least(const TrainingJob& job);
 
 // {prediction: true, memory_bytes: {..., total, available}, fits, step_seconds: {...}, collectives:

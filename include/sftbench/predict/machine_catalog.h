@@ -40,9 +40,9 @@ class MachineCatalog {
 MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
                         const GpuCatalog& gpus, const MachineCatalog& machines);
 
-// A GPU of which three figures are known: what large products reach, its memory's bandwidth and size.
-// Attention and element-wise kernels reach the share of them that is usual among `machines`. Nothing is
-// known of its links.
+// A GPU of which three figures are known: what large products reach, its memory's bandwidth and
+// size. Attention and element-wise kernels reach the share of them that is usual among `machines`.
+// Nothing is known of its links.
 MachineModel unlisted_machine(double flops_per_s, double memory_bytes_per_s, double memory_bytes,
                               const MachineCatalog& machines);
 

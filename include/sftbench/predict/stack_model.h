@@ -43,7 +43,8 @@ struct StackModel {
   double sharded_checkpoints = 1;  // copies of what a sharded layer is recomputed from
   double logit_bytes = 0;          // that the loss holds at its peak, per logit; 0: of this engine
   double logit_bytes_fused = 0;
-  // Less, where a model's loss takes logits as they are: the float32 copies, and with fused kernels.
+  // Less, where a model's loss takes logits as they are: the float32 copies, and with fused
+  // kernels.
   double narrow_logits = 0, narrow_logits_fused = 0;
   Passes launches;             // kernels of a layer
   Passes adapter_launches;     // beside these, of an adapted linear
@@ -63,14 +64,15 @@ struct StackModel {
   bool reduces_each_micro_batch = false;
   bool upcasts_shards = false;  // autocast keeps trained shards in float32
   bool adapters_in_float32 = false;
-  // Weights of 16 bits stand beside float32 weights and states, of which each rank has a part. Shards of all weights
-  // begin with stage 3 of ZeRO, until then each rank has them whole.
+  // Weights of 16 bits stand beside float32 weights and states, of which each rank has a part.
+  // Shards of all weights begin with stage 3 of ZeRO, until then each rank has them whole.
   bool keeps_master_weights = false;
   bool fused_by_default =
       false;  // loss, norms and positions have kernels of their own unless it is told otherwise
   // Beside 4-bit layers, the residual stream is float32 where nothing is sharded.
   bool widens_beside_quantized = false;
-  // Of activations and logits, free blocks that the allocator keeps; with layers that are recomputed.
+  // Of activations and logits, free blocks that the allocator keeps; with layers that are
+  // recomputed.
   double fragmentation = 0, fragmentation_recomputed = 0;
 
   static StackModel named(const std::string& name);  // InputError with the names that there are

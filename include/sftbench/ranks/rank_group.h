@@ -70,8 +70,8 @@ class RankGroup {
   // tensors that will never come.
   virtual void on_failure(std::function<void(const RankFailure&)> wake) = 0;
 
-  // Where this rank is ("in the forward pass of step 7"): goes to rank 0 with the next sign of life,
-  // for the message should ranks hang. Costs little. From any thread.
+  // Where this rank is ("in the forward pass of step 7"): goes to rank 0 with the next sign of
+  // life, for the message should ranks hang. Costs little. From any thread.
   virtual void at(const std::string& /*where*/) {}
   // What rank 0 last heard of each rank, in rank order, "" where nothing; in others nothing.
   virtual std::vector<std::string> whereabouts() const { return {}; }
@@ -82,17 +82,17 @@ class RankGroup {
   // Collective: the end. After it a lost connection is nobody's failure.
   virtual void leave() = 0;
 
-  // After a failure, in ranks other than 0: waits until rank 0's group is closed, or has been silent
-  // for the communication's deadline, `most_s` at most.
-  // A launcher may end all ranks as soon as one has ended, and rank 0 has to tell the user first.
+  // After a failure, in ranks other than 0: waits until rank 0's group is closed, or has been
+  // silent for the communication's deadline, `most_s` at most. A launcher may end all ranks as soon
+  // as one has ended, and rank 0 has to tell the user first.
   virtual void outlast_rank0(double /*most_s*/) {}
 };
 
 // A world of one.
 std::unique_ptr<RankGroup> make_single_rank();
 
-// The first of `world_size` ranks on `nodes` nodes, where no other ever comes: what the others would
-// say is what this one says. For a rehearsal (launch/rehearsal.h).
+// The first of `world_size` ranks on `nodes` nodes, where no other ever comes: what the others
+// would say is what this one says. For a rehearsal (launch/rehearsal.h).
 std::unique_ptr<RankGroup> make_lone_rank(int world_size, int nodes);
 
 // Meets the others at place.address:port. RunError(kNccl) naming the ranks that did not come within

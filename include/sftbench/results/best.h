@@ -1,9 +1,9 @@
 // The best configuration of what a folder holds, and whether it is better than the next one by more
 // than noise.
 //
-// Best is the lowest cost of a dataset token, start-up left out: the price of the devices over their
-// rate. Where devices have no price, the highest rate per device. Models, experiments and sequence
-// lengths are answered for separately: they do not do the same.
+// Best is the lowest cost of a dataset token, start-up left out: the price of the devices over
+// their rate. Where devices have no price, the highest rate per device. Models, experiments and
+// sequence lengths are answered for separately: they do not do the same.
 #pragma once
 
 #include <functional>

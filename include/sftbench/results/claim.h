@@ -1,12 +1,12 @@
 // The right to measure one key and to write its results, in a folder that many processes share. Two
-// kinds hold it. A lock (key_lock.h) is the kernel's, and ends with its last holder: for local disks.
-// A lease is a folder that its holder renews, and that others take over when it has been silent for
-// as long as it says: for network and parallel file systems.
+// kinds hold it. A lock (key_lock.h) is the kernel's, and ends with its last holder: for local
+// disks. A lease is a folder that its holder renews, and that others take over when it has been
+// silent for as long as it says: for network and parallel file systems.
 //
-// What fences a lease: results are written in the claim's own folder and renamed to their place from
-// there. Whoever takes a claim over removes that folder first. A holder that was believed dead then
-// finds nothing to write to, whenever it wakes up. So at any instant at most one process can replace
-// the results of a key, and nothing depends on anybody's clock.
+// What fences a lease: results are written in the claim's own folder and renamed to their place
+// from there. Whoever takes a claim over removes that folder first. A holder that was believed dead
+// then finds nothing to write to, whenever it wakes up. So at any instant at most one process can
+// replace the results of a key, and nothing depends on anybody's clock.
 #pragma once
 
 #include <filesystem>
@@ -43,8 +43,8 @@ class Claim {
   // False once it is known to be somebody else's. True proves nothing: publish() decides.
   virtual bool stands() const { return true; }
 
-  // Writes a whole file, as write_file_atomic() does. ClaimLost when the claim is not held any more;
-  // InputError when it cannot be written.
+  // Writes a whole file, as write_file_atomic() does. ClaimLost when the claim is not held any
+  // more; InputError when it cannot be written.
   virtual void publish(const std::filesystem::path& path, std::string_view content) = 0;
 };
 
@@ -93,10 +93,10 @@ struct ClaimChoice {
 // "locks (ext4)"
 std::string to_string(const ClaimChoice& choice);
 
-// `wish`: "auto", "locks" or "leases". Those who share a folder must agree: once one works there with
-// leases, all do. Otherwise `auto` takes locks where the file system is a local disk and a lock keeps
-// a second open file out. Makes nothing that stays. InputError when the wish contradicts the folder,
-// or when locks are wished for and do not work.
+// `wish`: "auto", "locks" or "leases". Those who share a folder must agree: once one works there
+// with leases, all do. Otherwise `auto` takes locks where the file system is a local disk and a
+// lock keeps a second open file out. Makes nothing that stays. InputError when the wish contradicts
+// the folder, or when locks are wished for and do not work.
 ClaimChoice choose_claims(const std::filesystem::path& results, const std::string& wish = "auto");
 
 // The folder must exist. `lease_s`: for how long others wait before they take over a claim that is

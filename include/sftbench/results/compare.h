@@ -16,7 +16,8 @@ struct CompareOptions {
   bool with_ids = false;  // identifier and experiment_id as columns
 };
 
-// An input that has one value in all results of a folder, and another one in all of the other folder. "experiment" is one, too.
+// An input that has one value in all results of a folder, and another one in all of the other
+// folder. "experiment" is one, too.
 struct FolderDifference {
   std::string input, here, other;
 };
@@ -28,7 +29,8 @@ struct Comparison {
   //            changed", "not measured", "noise unknown" (single runs of fewer than three steps, or
   //            of a property that says nothing about steps)
   ReportTable table;
-  // Where no configuration is in both folders: what keeps them apart. Configurations that are alike but for it are compared.
+  // Where no configuration is in both folders: what keeps them apart. Configurations that are alike
+  // but for it are compared.
   std::vector<FolderDifference> apart;
   size_t both = 0, only_here = 0, only_other = 0;  // configurations
   size_t judged = 0;                               // with an interval

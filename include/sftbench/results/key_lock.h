@@ -1,9 +1,9 @@
-// One lock per measurement key: no two processes measure one key at the same time. They may be sweeps
-// or runs, on one machine or on several that share the folder. NFSv4 is specified to pass these
-// open-file-description locks on to its server. The lock belongs to the open file, so a child that
-// inherits the descriptor keeps it even when its parent is killed. The kernel releases it when the
-// last holder ends, so no lock is ever stale. The file is removed when nobody needs it. Its content,
-// host and process, is for people.
+// One lock per measurement key: no two processes measure one key at the same time. They may be
+// sweeps or runs, on one machine or on several that share the folder. NFSv4 is specified to pass
+// these open-file-description locks on to its server. The lock belongs to the open file, so a child
+// that inherits the descriptor keeps it even when its parent is killed. The kernel releases it when
+// the last holder ends, so no lock is ever stale. The file is removed when nobody needs it. Its
+// content, host and process, is for people.
 #pragma once
 
 #include <filesystem>
@@ -32,8 +32,8 @@ std::optional<std::string> lock_holder(const std::filesystem::path& path);
 class KeyLock {
  public:
   // Nothing when somebody else has it, who is named in `holder` ("host, process 123") if that is
-  // known. InputError (path and the system's reason) when the file cannot be made or locked, or when
-  // something else than a regular file stands there: a link is not followed.
+  // known. InputError (path and the system's reason) when the file cannot be made or locked, or
+  // when something else than a regular file stands there: a link is not followed.
   static std::optional<KeyLock> try_acquire(const std::filesystem::path& path,
                                             std::string* holder = nullptr);
 

@@ -1,5 +1,5 @@
-// What a killed sweep or run leaves behind: the locks of the keys that it was measuring, which nobody
-// holds any more, and the unfinished files of those keys. Results are never among them.
+// What a killed sweep or run leaves behind: the locks of the keys that it was measuring, which
+// nobody holds any more, and the unfinished files of those keys. Results are never among them.
 #pragma once
 
 #include <filesystem>

@@ -55,8 +55,8 @@ struct Measurement {
 // "CODE: message", and the evidence in a line of its own.
 std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence);
 
-// The properties that an experiment measures, in ado's order; of one that is not known here, those of
-// the benchmarks.
+// The properties that an experiment measures, in ado's order; of one that is not known here, those
+// of the benchmarks.
 std::vector<std::string> measured_names(const std::string& experiment);
 
 // With a key also with a checksum as its last field: the digest of its text in one line without
@@ -70,10 +70,10 @@ Measurement measurement_from_json(const Json& json, const std::string& origin);
 // Sets an invalid or failed outcome, with the properties that belong to it.
 void set_outcome(Measurement& measurement, Status status, Reason reason);
 
-// What `run` prints. As a table for people: what was measured and how it ended, speed, loss, memory,
-// MFU and energy in a line each, then property, value, unit. As csv and md: one row with ids, status,
-// reason and properties.
-// As json and jsonl: the whole measurement. Where its devices have a price, each says what tokens cost.
+// What `run` prints. As a table for people: what was measured and how it ended, speed, loss,
+// memory, MFU and energy in a line each, then property, value, unit. As csv and md: one row with
+// ids, status, reason and properties. As json and jsonl: the whole measurement. Where its devices
+// have a price, each says what tokens cost.
 std::string render(const Measurement& measurement, OutputFormat format,
                    const DevicePrices& prices = {});
 

@@ -1,6 +1,6 @@
-// How the cells of a folder of results have ended: status, reason code and date of each, and nothing
-// else. Read on all cores, and at the next refresh only what is new or has changed: a campaign of a
-// hundred thousand results can be watched.
+// How the cells of a folder of results have ended: status, reason code and date of each, and
+// nothing else. Read on all cores, and at the next refresh only what is new or has changed: a
+// campaign of a hundred thousand results can be watched.
 #pragma once
 
 #include <cstdint>

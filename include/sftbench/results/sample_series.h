@@ -17,13 +17,14 @@ namespace sftbench {
 
 inline constexpr const char* kSampleSeriesSchema = "sftbench.series/1";
 
-// Readings of each process from before the first step to after the last, and when the steps were. Times are
-// seconds since the process's own first step began. REQUIRES: a step; ranks in the record's order.
+// Readings of each process from before the first step to after the last, and when the steps were.
+// Times are seconds since the process's own first step began. REQUIRES: a step; ranks in the
+// record's order.
 Json sample_series(const RunRecord& record, const std::vector<ProcessSamples>& processes,
                    int64_t warmup_steps);
 
-// Writes it, and returns extra.series but for the file's name: {bytes, digest, samples}. InputError (path
-// and the system's reason).
+// Writes it, and returns extra.series but for the file's name: {bytes, digest, samples}. InputError
+// (path and the system's reason).
 Json write_sample_series(const std::filesystem::path& path, const Json& series);
 
 // InputError when it cannot be read, is not what `described` (extra.series) says, or is no series.

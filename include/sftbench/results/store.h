@@ -46,16 +46,17 @@ class ResultStore {
   // before those in it; leaves none of them behind when it fails.
   std::vector<std::filesystem::path> probe(const std::string& experiment) const;
 
-  // Writes the file, and gives the logs and the series that grew beside it, if any did, their names;
-  // returns the file's path. The result names the series. No result gives way to a worse one:
+  // Writes the file, and gives the logs and the series that grew beside it, if any did, their
+  // names; returns the file's path. The result names the series. No result gives way to a worse
+  // one:
   //   A valid one stays, and another valid one becomes the next sample that is not valid yet.
   //   An invalid one gives way to a valid one alone, and is kept as <file>.invalid.
   //   A failed or invalid one beside one of these is kept as <file>.failed or <file>.invalid.
   //   A failed one is replaced.
-  // A file that is no measurement (foreign, cut off, of a newer schema) is kept as <file>.aside. All
-  // of these names go on with .2, .3, ..., and the logs follow (<key>.failed.2.log). InputError when
-  // it cannot be written: whatever stood there before stands there still. What `publish` throws goes
-  // through.
+  // A file that is no measurement (foreign, cut off, of a newer schema) is kept as <file>.aside.
+  // All of these names go on with .2, .3, ..., and the logs follow (<key>.failed.2.log). InputError
+  // when it cannot be written: whatever stood there before stands there still. What `publish`
+  // throws goes through.
   std::filesystem::path write(const Measurement& measurement, const std::string& key,
                               int sample = 1, const Publish& publish = write_file_atomic) const;
 

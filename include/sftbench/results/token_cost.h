@@ -1,5 +1,5 @@
-// What tokens cost: the price of the devices over their rate. No result holds a price: prices change, and a
-// measurement stays. Who shows results works it out.
+// What tokens cost: the price of the devices over their rate. No result holds a price: prices
+// change, and a measurement stays. Who shows results works it out.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Does one input matter? Configurations that differ in it alone, pair by pair, and what each of its values does on the whole.
+// Does one input matter? Configurations that differ in it alone, pair by pair, and what each of its
+// values does on the whole.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ struct VaryOptions {
   CompareOptions compare;
 };
 
-// What a value does in comparison with the baseline, over all configurations that were measured with both.
+// What a value does in comparison with the baseline, over all configurations that were measured
+// with both.
 struct MainEffect {
   std::string value;
   size_t pairs = 0, judged = 0;     // judged: with a ratio that has an interval
@@ -31,14 +33,16 @@ struct MainEffect {
 struct Variation {
   std::string baseline;
   std::vector<MainEffect> effects;  // by value
-  // A row per pair: the inputs that tell pairs apart, the input's value, then the columns of compare_results.
+  // A row per pair: the inputs that tell pairs apart, the input's value, then the columns of
+  // compare_results.
   ReportTable table;
-  // Why there is no pair, where there is none: the two closest configurations and what else they differ in.
+  // Why there is no pair, where there is none: the two closest configurations and what else they
+  // differ in.
   std::string why_empty;
 };
 
-// `scan` outlives the result. InputError, with the nearest spelling, for an input that no result has, for one that has the
-// same value in all of them, and for a baseline that is no value of it.
+// `scan` outlives the result. InputError, with the nearest spelling, for an input that no result
+// has, for one that has the same value in all of them, and for a baseline that is no value of it.
 Variation vary(const StoreScan& scan, const VaryOptions& options);
 
 }  // namespace sftbench

@@ -36,8 +36,8 @@ struct SimulationSettings {
   int crash_signal = SIGSEGV;
   int64_t exit_at_step = 0;  // status 7 and no result
 
-  // Of the first attempt, the second, ...: none, oom_gpu, fail, hang, crash or exit, after step 1. The
-  // runs that make up one measurement are attempts, too. Later attempts have none.
+  // Of the first attempt, the second, ...: none, oom_gpu, fail, hang, crash or exit, after step 1.
+  // The runs that make up one measurement are attempts, too. Later attempts have none.
   std::vector<std::string> faults;
 
   // --- the same by chance; the step is drawn, too

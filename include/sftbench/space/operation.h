@@ -105,8 +105,8 @@ class WalkSource {
   virtual int64_t entities_left_at_most() const = 0;
   // Whether it chooses by results and wants to see those of the `under_way` first.
   virtual bool waits(int64_t /*under_way*/) const { return false; }
-  // Goes on at this part of what is left (0 to 1), and comes to what it skips in the end: workers at
-  // different places do not get into each other's way. Without effect where results choose.
+  // Goes on at this part of what is left (0 to 1), and comes to what it skips in the end: workers
+  // at different places do not get into each other's way. Without effect where results choose.
   virtual void jump(double /*part*/) {}
 };
 
@@ -130,7 +130,8 @@ class Walk : public WalkSource {
 
   int64_t entities_left_at_most() const override;
 
-  // Behind the end: why a selector or a filter took no entity, or fewer than numberEntities. Empty where it did.
+  // Behind the end: why a selector or a filter took no entity, or fewer than numberEntities. Empty
+  // where it did.
   std::string why_fewer(const std::string& results) const;
 
  private:

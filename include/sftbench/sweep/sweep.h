@@ -116,8 +116,8 @@ class SweepObserver {
   virtual void on_sample(const Cell&, const Outcome&) {}  // one of several; the cell goes on
   virtual void on_retry(const Cell&, const Outcome&) {}  // this attempt failed; another will follow
   virtual void on_busy(const Cell&, const std::string& /*holder*/) {}
-  // Another process took the claim over while this one measured: nothing was kept, the cell is looked
-  // at again.
+  // Another process took the claim over while this one measured: nothing was kept, the cell is
+  // looked at again.
   virtual void on_lost(const Cell&, const std::string& /*why*/) {}
   virtual void on_note(const std::string&) {}
   // Whenever something moved, and at least every tick_s() seconds.

@@ -1,6 +1,7 @@
-// Writes what a run does to trackers while it trains: TensorBoard, MLflow, files. An observer that never
-// holds the run up: events go into a bounded queue for each tracker, and a thread of its own takes them
-// out once a second. A tracker that is down, slow or full loses events, and says how many at the end.
+// Writes what a run does to trackers while it trains: TensorBoard, MLflow, files. An observer that
+// never holds the run up: events go into a bounded queue for each tracker, and a thread of its own
+// takes them out once a second. A tracker that is down, slow or full loses events, and says how
+// many at the end.
 #pragma once
 
 #include <functional>
@@ -59,8 +60,8 @@ class Trackers : public TrainObserver {
   // From the sampler's thread.
   void on_sample(const SystemReading& reading);
 
-  // Writes how the measurement ended, and waits for the trackers, up to the limits. Returns a sentence
-  // for each tracker that has not got everything.
+  // Writes how the measurement ended, and waits for the trackers, up to the limits. Returns a
+  // sentence for each tracker that has not got everything.
   std::vector<std::string> finish(const Measurement& measurement);
 
  private:

@@ -1,5 +1,5 @@
-// --arguments FILE, any number of times: training arguments under the names of other programs, as JSON or YAML: those of
-// argument_table.h.
+// --arguments FILE, any number of times: training arguments under the names of other programs, as
+// JSON or YAML: those of argument_table.h.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +58,11 @@ struct GivenElsewhere {
   bool data = false;
 };
 
-// What a later file of `paths` says comes before what an earlier one says of the same thing; `notes` tell it.
-// `deepspeed_path`: --deepspeed, a ds_config.json, which says what the key deepspeed of a file would; empty: none.
-// InputError with all that is wrong. A key that has no equal here is named, with what works instead where something
-// does. So are values of another type, and keys of one file, or of it and DeepSpeed's, that disagree.
+// What a later file of `paths` says comes before what an earlier one says of the same thing;
+// `notes` tell it. `deepspeed_path`: --deepspeed, a ds_config.json, which says what the key
+// deepspeed of a file would; empty: none. InputError with all that is wrong. A key that has no
+// equal here is named, with what works instead where something does. So are values of another type,
+// and keys of one file, or of it and DeepSpeed's, that disagree.
 ArgumentFile read_argument_files(const std::vector<std::string>& paths,
                                  const std::string& deepspeed_path = {}, GivenElsewhere given = {});
 

@@ -1,4 +1,5 @@
-// --export PROGRAM: a job as the files that train it with another program, under the names of argument_table.h.
+// --export PROGRAM: a job as the files that train it with another program, under the names of
+// argument_table.h.
 #pragma once
 
 #include <string>
@@ -22,8 +23,9 @@ struct ExportedJob {
 // fms-hf-tuning, trl, axolotl, llamafactory.
 std::vector<std::string> export_programs();
 
-// `model`: what the program loads, a folder or a hub id. `stack`: that was predicted, which says how
-// weights are quantized. InputError: no such program, or what decides time or memory has no name there.
+// `model`: what the program loads, a folder or a hub id. `stack`: that was predicted, which says
+// how weights are quantized. InputError: no such program, or what decides time or memory has no
+// name there.
 ExportedJob exported_job(const std::string& program, const TrainingJob& job,
                          const std::string& model, const std::string& stack);
 

@@ -26,8 +26,9 @@ struct LoraOptions {
   bool rank_stabilized =
       false;                // scaled by alpha / sqrt(rank) (peft's use_rslora, arXiv 2312.03732)
   bool magnitudes = false;  // DoRA (peft's use_dora, arXiv 2402.09353)
-  // Modules that train whole beside the adapters, and have none (families/lora_fit.h: is_saved_whole()). As in peft a tied
-  // output projection is then a copy of its own, where it or the embedding is among them.
+  // Modules that train whole beside the adapters, and have none (families/lora_fit.h:
+  // is_saved_whole()). As in peft a tied output projection is then a copy of its own, where it or
+  // the embedding is among them.
   std::vector<std::string> modules_to_save = {};
   // Of single linears (checkpoint/module_pattern.h: NumberPatterns).
   Json rank_pattern = Json::object(), alpha_pattern = Json::object();
@@ -53,11 +54,12 @@ class Tuning {
 
   // Prepares the model for training, once, and returns what trains: requires_grad is set on exactly
   // those. What is added belongs to the model. RunError(kUnsupported) when the options do not fit
-  // it. What starts from weights does so when LinearGroup::begin_adapter() says that they are there.
+  // it. What starts from weights does so when LinearGroup::begin_adapter() says that they are
+  // there.
   virtual std::vector<NamedParameter> apply(CausalLm& model) const = 0;
 
-  // What adapter_config.json says of it (adapter_files.h), of a model that it was applied to; null for a method
-  // without adapters.
+  // What adapter_config.json says of it (adapter_files.h), of a model that it was applied to; null
+  // for a method without adapters.
   virtual Json peft_config(CausalLm& model) const = 0;
 
   // Positions that stand in front of every row and are computed like any other.

@@ -1,8 +1,8 @@
-// Context parallelism: how the positions of a row are divided among N ranks, and who needs whose keys.
-// A row is cut into 2 N chunks of one length. Rank r has the chunks r and 2 N - 1 - r: under causality
-// all ranks then have equally many pairs of query and key. A packed row is one row, whose sequences
-// cross the borders of ranks. Source: The Llama 3 Herd of Models (2024), section 3.3.2. PyTorch calls it
-// a head-tail load balancer.
+// Context parallelism: how the positions of a row are divided among N ranks, and who needs whose
+// keys. A row is cut into 2 N chunks of one length. Rank r has the chunks r and 2 N - 1 - r: under
+// causality all ranks then have equally many pairs of query and key. A packed row is one row, whose
+// sequences cross the borders of ranks. Source: The Llama 3 Herd of Models (2024), section 3.3.2.
+// PyTorch calls it a head-tail load balancer.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class ContextLayout {
                                      int64_t window) const;
   bool needs(int64_t query_rank, int64_t key_rank, int64_t key_half, int64_t window) const;
 
-  // How often a chunk of `rank` is handed on in the ring until the last rank that needs it has it, 0 to
-  // ranks() - 1: an early one from a rank to the next, a late one to the rank before.
+  // How often a chunk of `rank` is handed on in the ring until the last rank that needs it has it,
+  // 0 to ranks() - 1: an early one from a rank to the next, a late one to the rank before.
   int64_t hops(int64_t rank, int64_t half, int64_t window) const;
 
  private:

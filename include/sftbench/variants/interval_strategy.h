@@ -1,4 +1,5 @@
-// What a run does every so often, saving a checkpoint or evaluating: transformers' IntervalStrategy.
+// What a run does every so often, saving a checkpoint or evaluating: transformers'
+// IntervalStrategy.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +35,8 @@ constexpr const char* noun_of(IntervalStrategy) {
   return "strategy";
 }
 
-// Steps from one time to the next: so many, or where `ratio` is above 0 this share of all, rounded up, as in
-// transformers.
+// Steps from one time to the next: so many, or where `ratio` is above 0 this share of all, rounded
+// up, as in transformers.
 inline int64_t interval_steps(int64_t steps, double ratio, int64_t all_steps) {
   if (ratio <= 0) return steps;
   return std::max<int64_t>(1,

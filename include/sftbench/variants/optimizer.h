@@ -117,13 +117,14 @@ struct OptimizerRow {
 
   constexpr bool updates_in_backward() const { return update != UpdateTime::kAfterBackward; }
   constexpr bool has_obstacle() const { return *obstacle != '\0'; }
-  // One rule for each element, whose states are values beside it on the device (optim/elementwise.h).
+  // One rule for each element, whose states are values beside it on the device
+  // (optim/elementwise.h).
   constexpr bool is_elementwise() const {
     return !updates_in_backward() && !has_obstacle() && state.bits == 0 && !state.factored &&
            !state.projected && !state.paged && !state.on_host;
   }
-  // Whether its states can wait on the host, tensor by tensor: none is there already, or is made anew
-  // by an update, or goes by its tensor's number.
+  // Whether its states can wait on the host, tensor by tensor: none is there already, or is made
+  // anew by an update, or goes by its tensor's number.
   constexpr bool can_offload() const {
     return !updates_in_backward() && !state.factored && !state.projected && !state.paged &&
            !state.on_host && on_shards != ShardEffect::kNumbersOwnParts;

@@ -1,5 +1,5 @@
-// How many bytes an optimizer keeps of a trained tensor, by arithmetic. tests/optim holds it against
-// the optimizers themselves.
+// How many bytes an optimizer keeps of a trained tensor, by arithmetic. tests/optim holds it
+// against the optimizers themselves.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct TrainedShape {
 inline constexpr int64_t kQuantBlockElements = 256;       // that share a scale
 inline constexpr int64_t kLeastQuantizedElements = 4096;  // of a tensor
 inline constexpr int64_t kLeastPagedElements = 100'000;
-// Of a paged tensor: the states of so many are on the device for their update, and of as many more on
-// their way. A whole number of blocks.
+// Of a paged tensor: the states of so many are on the device for their update, and of as many more
+// on their way. A whole number of blocks.
 inline constexpr int64_t kPagedElementsAtOnce = int64_t{1} << 23;
 // Of a chunk whose states visit the GPU together, unless one tensor has more (optim/offloaded.h).
 inline constexpr int64_t kOffloadedChunkElements = int64_t{1} << 22;
 inline constexpr int64_t kGaloreRank = 128;
 
-// The weight of a torch.nn.Embedding, by the names of all families. An output projection that is tied
-// to one is one.
+// The weight of a torch.nn.Embedding, by the names of all families. An output projection that is
+// tied to one is one.
 bool is_embedding(const std::string& name);
 // Linear weights of attention and MLP, whose gradients GaLore projects.
 bool is_galore_target(const TrainedShape& tensor);

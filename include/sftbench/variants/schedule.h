@@ -1,6 +1,6 @@
-// Learning-rate schedules under their Hugging Face names (lr_scheduler_type) and what options they take
-// (lr_scheduler_kwargs). optim/schedule.h has their formulas.
-// Source: transformers.optimization.
+// Learning-rate schedules under their Hugging Face names (lr_scheduler_type) and what options they
+// take (lr_scheduler_kwargs). optim/schedule.h has their formulas. Source:
+// transformers.optimization.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct ScheduleOptions {
   std::optional<double> min_lr_ratio;       // warmup_stable_decay: where it begins and ends (0)
 };
 
-// Names of all schedules, sorted, and of the options that one of them takes. RunError(kUnsupported):
-// unknown name (with what there is and the nearest spelling).
+// Names of all schedules, sorted, and of the options that one of them takes.
+// RunError(kUnsupported): unknown name (with what there is and the nearest spelling).
 std::vector<std::string> schedule_names();
 std::vector<std::string> schedule_options(const std::string& schedule);
 

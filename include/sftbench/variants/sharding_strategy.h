@@ -1,6 +1,6 @@
-// How ranks share parameters, gradients and optimizer state, and in which form they save them. Names
-// are those of PyTorch's FSDP (torch.distributed.fsdp.ShardingStrategy, StateDictType). FSDP has no
-// SHARD_OPTIM, which is stage 1 of ZeRO.
+// How ranks share parameters, gradients and optimizer state, and in which form they save them.
+// Names are those of PyTorch's FSDP (torch.distributed.fsdp.ShardingStrategy, StateDictType). FSDP
+// has no SHARD_OPTIM, which is stage 1 of ZeRO.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ struct StrategyRow {
   Strategy kind;
   const char* name;
   MeshKind mesh;
-  // A unit's parameters are gathered for the backward pass anew, having been freed after the forward
-  // pass.
+  // A unit's parameters are gathered for the backward pass anew, having been freed after the
+  // forward pass.
   bool reshard_after_forward = false;
   // Gradients are reduced by FSDP's units, not in DDP's buckets of equal size.
   bool reduces_by_unit = true;
@@ -101,8 +101,8 @@ constexpr const char* noun_of(StateDictType) {
   return "state_dict_type";
 }
 
-// When gradients of several micro-batches are reduced: the last adds them up first, as Trainer does.
-// Under FSDP no rank holds whole gradients if those of each micro-batch are reduced.
+// When gradients of several micro-batches are reduced: the last adds them up first, as Trainer
+// does. Under FSDP no rank holds whole gradients if those of each micro-batch are reduced.
 enum class GradientSync { kEach, kLast };
 
 struct GradientSyncRow {

@@ -17,8 +17,8 @@ struct CsvFile {
   std::vector<CsvRow> rows;  // blank lines left out
 };
 
-// InputError with file and line: no header, a name that stands twice in it, a quote that never ends.
-// Rows may have more or fewer cells than the header.
+// InputError with file and line: no header, a name that stands twice in it, a quote that never
+// ends. Rows may have more or fewer cells than the header.
 CsvFile read_csv(const std::string& path);
 
 }  // namespace sftbench

@@ -65,8 +65,8 @@ class EdgeFinder {
                          [size](const Trial& trial) { return trial.size == size; });
   }
 
-  // Each of the two sizes in turn. What ran first and dies now moves the edge down by one, what died
-  // first and runs now only shows that the edge is flaky.
+  // Each of the two sizes in turn. What ran first and dies now moves the edge down by one, what
+  // died first and runs now only shows that the edge is flaky.
   void repeat() {
     for (int round = 0; round < search_.repeats; ++round) {
       if (left_ > 0 && low_ >= search_.least && times(low_) <= search_.repeats && !ask(low_)) {

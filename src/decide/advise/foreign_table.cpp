@@ -30,7 +30,7 @@ std::optional<bool> truth_of(const std::string& text) {
   throw Misfit{"is_valid: found '" + text + "', expected 0, 1, True or False"};
 }
 
-// --- ado ------------------------------------------------------------------------------------------
+// --- ado -----------------------------------------------------------------------------------------
 
 // "model_name.llama3-8b-batch_size.8": a property begins where its name stands between a dash, or
 // the beginning, and a dot. Names and values may hold dashes and dots themselves.
@@ -83,7 +83,8 @@ void read_ado_properties(const CsvFile& file, const Cell& cell, const Catalog& c
   }
 }
 
-// A column of the row's experiment, or, in the observed format, one that an experiment's id precedes.
+// A column of the row's experiment, or, in the observed format, one that an experiment's id
+// precedes.
 std::string ado_figure(const CsvFile& file, const Cell& cell, const std::string& target) {
   if (std::string text = cell(target); !text.empty()) return text;
   const std::string end = "-" + target;
@@ -120,7 +121,7 @@ ForeignRow ado_row(const CsvFile& file, const Cell& cell, const Catalog& catalog
   return row;
 }
 
-// --- fms-acceleration -----------------------------------------------------------------------------
+// --- fms-acceleration ----------------------------------------------------------------------------
 
 // What its models are called here. GPTQ's are conversions of them.
 const std::map<std::string, std::string> kFmsModels = {
@@ -228,7 +229,7 @@ Layout layout_named(const std::string& name) {
                      nearest_spelling(name, names)}});
 }
 
-// --- all ------------------------------------------------------------------------------------------
+// --- all -----------------------------------------------------------------------------------------
 
 class Importer {
  public:

@@ -124,7 +124,8 @@ std::optional<MemorySwitch> tried(const MeasurementRequest& request, const Predi
   }
 }
 
-// What trains the same on the same GPUs comes first, then what takes more GPUs, then what trains otherwise.
+// What trains the same on the same GPUs comes first, then what takes more GPUs, then what trains
+// otherwise.
 int rank_of(const MemorySwitch& one) {
   if (!one.trains_alike) return 2;
   return one.changes.contains("number_gpus") ? 1 : 0;

@@ -29,15 +29,15 @@ bool has_bfloat16(const std::string& gpu) {
   return facts == nullptr || facts->peak_flops("bfloat16").has_value();
 }
 
-// All that is trained needs float32 and a scaled loss, or float16 loses its updates. Adapters are few,
-// and their base stays as it is.
+// All that is trained needs float32 and a scaled loss, or float16 loses its updates. Adapters are
+// few, and their base stays as it is.
 Json precision_in_float16(TuningMethod tuning) {
   if (tuning != TuningMethod::kFull) return {{kDtype, "float16"}};
   return {{kDtype, "float32"}, {kMixedPrecision, "fp16"}};
 }
 
-// Batches that divide `rows`. Each is larger than the one before by a quarter at least, since a batch
-// between two of them is hardly faster.
+// Batches that divide `rows`. Each is larger than the one before by a quarter at least, since a
+// batch between two of them is hardly faster.
 std::vector<int64_t> batches_of(int64_t rows) {
   std::vector<int64_t> batches = {1};
   for (int64_t batch = 2; batch <= rows; ++batch) {

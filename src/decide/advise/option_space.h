@@ -20,16 +20,16 @@ std::vector<Option> options_to_try(const Question& question, const Json& switche
 // What needs less memory and trains alike, the mildest first: tried where nothing fits without.
 std::vector<Json> memory_ladder(const Question& question);
 
-// Options that were far from fitting. One that needs more than any of them, by a larger batch, without
-// checkpointing or with fewer shards, cannot fit either.
+// Options that were far from fitting. One that needs more than any of them, by a larger batch,
+// without checkpointing or with fewer shards, cannot fit either.
 class DeadOptions {
  public:
   void add(const Option& option);
   bool needs_more(const Option& option) const;
 
  private:
-  // A step of one micro-batch may hold less than one of several, whose gradients stay whole until the
-  // last: the last of these is whether it is one.
+  // A step of one micro-batch may hold less than one of several, whose gradients stay whole until
+  // the last: the last of these is whether it is one.
   using Key = std::tuple<std::string, int64_t, int64_t, std::string, std::string, bool, int64_t,
                          Padding, bool>;
 

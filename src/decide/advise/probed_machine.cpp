@@ -63,7 +63,8 @@ LinkModel link_of(const Json& times, bool busy) {
   return {found.at("latency_s"), found.at("bytes_per_s"), false};
 }
 
-// Of ranks on one machine. Where every core has a rank, exchanges take the time of those that compute.
+// Of ranks on one machine. Where every core has a rank, exchanges take the time of those that
+// compute.
 void put_links(const Json& collectives, const TrainingJob& job, MachineModel& machine) {
   if (!collectives.contains("all_gather")) return;  // no communicator, as the probe said
   const bool busy = !machine.overlaps;

@@ -98,7 +98,8 @@ class Recommender {
     return counts;
   }
 
-  // Rows that are divided less fit without checkpointing: dividing them more only adds communication.
+  // Rows that are divided less fit without checkpointing: dividing them more only adds
+  // communication.
   bool has_room(const Option& divided) const {
     return std::any_of(options_.rbegin(), options_.rend(), [&divided](const Option& option) {
       return option.gpu == divided.gpu && option.gpus == divided.gpus &&

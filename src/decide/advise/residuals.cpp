@@ -14,9 +14,10 @@
 namespace sftbench {
 namespace {
 
-// Of logarithms, nine of ten. Of a program that nothing was compared with: what holds nine of ten rows of the four sources
-// of bench/truth/published.csv that are not held out, each source alike, times what Student's t has for four of them over
-// a normal distribution. Of a property that no compared row has, and of a doubling beyond all: chosen with it.
+// Of logarithms, nine of ten. Of a program that nothing was compared with: what holds nine of ten
+// rows of the four sources of bench/truth/published.csv that are not held out, each source alike,
+// times what Student's t has for four of them over a normal distribution. Of a property that no
+// compared row has, and of a doubling beyond all: chosen with it.
 constexpr double kOtherProgram = 0.285, kOtherKind = 0.12, kDoubling = 0.06;
 constexpr size_t kLeastModels = 3;
 constexpr size_t kLeastRows = 19;
@@ -44,7 +45,8 @@ Weighted weighted(const std::vector<const Residual*>& rows,
   return values;
 }
 
-// The least value that a share of (n + 1) / n of kIntervalLevel is not above; beyond the largest one, that.
+// The least value that a share of (n + 1) / n of kIntervalLevel is not above; beyond the largest
+// one, that.
 double conformal_quantile(const Weighted& values) {
   const auto n = static_cast<double>(values.size());
   const double wanted = std::min(1.0, kIntervalLevel * (n + 1) / n);

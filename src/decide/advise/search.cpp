@@ -236,8 +236,8 @@ std::vector<int64_t> SpaceSearch::candidates() {
   return found;
 }
 
-// Higher is better, with mean 0; in logarithms where all are positive, since rates and times vary by
-// factors.
+// Higher is better, with mean 0; in logarithms where all are positive, since rates and times vary
+// by factors.
 std::vector<double> SpaceSearch::merits_of(const std::vector<double>& values) const {
   const bool positive =
       std::all_of(values.begin(), values.end(), [](double value) { return value > 0; });

@@ -26,8 +26,8 @@ constexpr Spread kProcessorTime = {.offset = 2e-3,
                                    .noise = 1e-2,
                                    .widening = 1.64};
 
-// Of tensors on processors, of the same runs, 4 of 60 of which were more than 1.5 % from the prediction. Two
-// models tell little of others, so a model's own part is larger than theirs.
+// Of tensors on processors, of the same runs, 4 of 60 of which were more than 1.5 % from the
+// prediction. Two models tell little of others, so a model's own part is larger than theirs.
 constexpr Spread kProcessorMemory = {
     .offset = 1e-6, .model = 2e-4, .near = 6e-5, .distance = 1.25, .noise = 1e-5, .widening = 1.64};
 constexpr int64_t kProcessorRows = 60;

@@ -14,7 +14,8 @@ inline bool trains_weights(const TrainingJob& job) {
   return row_of(job.tuning).trains_weights;
 }
 
-// Whether the model's own parameter trains, with all others or beside adapters. `parameter`: as a shape names it.
+// Whether the model's own parameter trains, with all others or beside adapters. `parameter`: as a
+// shape names it.
 bool trains(const TrainingJob& job, const std::string& parameter);
 
 // Whether a linear of the layers has an adapter, and of which rank, in the mean of the layers.

@@ -16,8 +16,9 @@ namespace sftbench {
 namespace {
 
 // Seconds of a ring over the group: each rank sends `bytes`, hop by hop. A ring enters and leaves a
-// node once for each of its ranks, side by side, so that their links to other nodes add up. A bus that
-// GPUs share is no less loaded where some of them stand in another node: what leaves takes it, too.
+// node once for each of its ranks, side by side, so that their links to other nodes add up. A bus
+// that GPUs share is no less loaded where some of them stand in another node: what leaves takes it,
+// too.
 double ring_seconds(const GroupShape& group, double bytes, double passes,
                     const MachineModel& machine, const LinkModel& link) {
   if (group.ranks < 2) return 0;

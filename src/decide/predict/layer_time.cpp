@@ -21,15 +21,16 @@ constexpr double kDequantizedBytes = 2 * kPassBytes;
 constexpr double kNibbleBytes = 0.5;
 constexpr double kCastBytes = 6;  // of a float32 weight that autocast reads and writes as bfloat16
 
-// Attention without tiles multiplies what the mask hides, too. It writes and reads each score in 16 bit as
-// the product leaves it, scaled and masked, in 32 bit through the softmax, and in 16 bit to the second
-// product; backward the gradients of the same.
+// Attention without tiles multiplies what the mask hides, too. It writes and reads each score in 16
+// bit as the product leaves it, scaled and masked, in 32 bit through the softmax, and in 16 bit to
+// the second product; backward the gradients of the same.
 constexpr double kMaskedShare = 2, kProductBackward = 2;
 constexpr double kScoreBytesForward = 2 + 4 + 4 + 6 + 6 + 2,
                  kScoreBytesBackward = 2 + 8 + 6 + 4 + 4;
 
 constexpr double kAdapterUnits = 2;  // its two matrices
-// Passes of ops/dora.cpp: over a weight that is read in 16 bit and summed in 32, and over values of its outputs.
+// Passes of ops/dora.cpp: over a weight that is read in 16 bit and summed in 32, and over values of
+// its outputs.
 constexpr double kNormBytes = 2 + 4 + 4 + 4;
 constexpr Passes kMagnitudeValues = {6, 15};
 

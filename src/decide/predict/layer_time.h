@@ -7,7 +7,8 @@
 //                64 x 64, which are half as fast
 //   attention    FLOPs / the rate that flash attention reaches
 //   elements     bytes of norms, rotations, activations, residuals and adapters / bandwidth
-//   launches     kernels x the host's time for each: a pass takes no less. On a CPU it is time of its own
+//   launches     kernels x the host's time for each: a pass takes no less. On a CPU it is time of
+//                its own
 #pragma once
 
 #include "predict/model_work.h"
@@ -30,8 +31,8 @@ struct WorkSeconds {
 WorkSeconds work_seconds(const TrainingJob& job, const ModelWork& work, const MachineModel& machine,
                          Recompute recompute);
 
-// FLOP/s of a product of rows x columns results over `inner`: between those that were measured, near
-// shapes first (inverse distance weighting, Shepard 1968, in doublings). REQUIRES: some were.
+// FLOP/s of a product of rows x columns results over `inner`: between those that were measured,
+// near shapes first (inverse distance weighting, Shepard 1968, in doublings). REQUIRES: some were.
 double rate_of_product(const MachineModel& machine, double rows, double columns, double inner);
 
 // The share by which a product of rows x columns takes longer than its FLOPs say: 0 for none.

@@ -13,7 +13,8 @@
 namespace sftbench {
 namespace {
 
-// Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained, whole tiles.
+// Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained, whole
+// tiles.
 constexpr double kLogitChunkBytes = 32 << 20, kTileLogitChunkBytes = 128 << 20;
 constexpr double kGpuLogitChunkBytes = 256 << 20;
 constexpr double kGpuTrainedLogitChunkBytes = 2.0 * (1 << 30);
@@ -21,20 +22,24 @@ constexpr double kGpuLogitRows = 256;
 // That libtorch's allocator gives cuBLAS on Hopper (ATen/cuda/CUDABlas.cpp); a quarter elsewhere.
 constexpr double kWorkspaceBytes = 32 << 20;
 
-// Of ops/adafactor.cpp: elements in float32 that a band of a parameter's rows has on a GPU, and how often.
+// Of ops/adafactor.cpp: elements in float32 that a band of a parameter's rows has on a GPU, and how
+// often.
 constexpr double kFactoredBandElements = 1 << 24, kFactoredBandCopies = 3;
 
 // Of other implementations, beside the logits: a float32 copy of the final norm's input.
 constexpr double kHiddenValuesOfLoss = 2;
 
-// Of DeepSpeed's ZeRO (runtime/zero/config.py): parameters that stage 3 leaves gathered (stage3_max_live_parameters),
-// those that it updates at a time (sub_group_size), and gradients that are reduced at a time (reduce_bucket_size).
+// Of DeepSpeed's ZeRO (runtime/zero/config.py): parameters that stage 3 leaves gathered
+// (stage3_max_live_parameters), those that it updates at a time (sub_group_size), and gradients
+// that are reduced at a time (reduce_bucket_size).
 constexpr double kLiveElements = 1e9, kUpdatedElements = 1e9, kBucketElements = 5e8;
-// While they are updated, beside states: the gradient in float32, and the root that AdamW takes of a moment.
+// While they are updated, beside states: the gradient in float32, and the root that AdamW takes of
+// a moment.
 constexpr double kMasterUpdateCopies = 2;
 
-// Eager attention (transformers, eager_attention_forward, and ops/plain.cpp) keeps of a score its softmax in float32,
-// and a copy in the type that values have. Its backward pass adds gradients of both, and of the score.
+// Eager attention (transformers, eager_attention_forward, and ops/plain.cpp) keeps of a score its
+// softmax in float32, and a copy in the type that values have. Its backward pass adds gradients of
+// both, and of the score.
 double kept_score_bytes(double computed) {
   return kFloatBytes + (computed < kFloatBytes ? computed : 0);
 }
@@ -58,8 +63,9 @@ MemoryCost MemoryModel::between_backward_and_update() const {
   MemoryCost memory;
   memory.parameters = root_.shard + layers * layer_.shard;
   if (row_of(job_.optimizer.kind).updates_in_backward()) {
-    // Each gradient is freed there and then, but the largest of the root: that of the output projection comes with the
-    // loss, and a tied embedding's waits for its second part (optim/update_in_backward.h).
+    // Each gradient is freed there and then, but the largest of the root: that of the output
+    // projection comes with the loss, and a tied embedding's waits for its second part
+    // (optim/update_in_backward.h).
     for (const TrainedShape& tensor : work_.root.trained)
       memory.gradients = std::max(memory.gradients, static_cast<double>(sizes_.part_of(tensor)) *
                                                         sizes_.trained_bytes(tensor));
@@ -178,8 +184,8 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const bool again = job_.activations.gradient_checkpointing;
   const bool one_micro_batch = job_.batches.gradient_accumulation_steps == 1;
   const bool last_only = job_.parallel.gradient_sync == GradientSync::kLast || one_micro_batch;
-  // One rank has each gradient from when it is first computed (parallel/kept_parameters.cpp), shards
-  // from when gradients are reduced.
+  // One rank has each gradient from when it is first computed (parallel/kept_parameters.cpp),
+  // shards from when gradients are reduced.
   const bool alone = !is_distributed(job_);
   const bool late = alone ? one_micro_batch : sizes_.layout().sharded && last_only;
   const double here = again ? inputs_on_device() : layers;

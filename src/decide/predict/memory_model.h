@@ -1,5 +1,5 @@
-// Bytes that a rank holds: what stands between backward pass and update, and what comes on top of it
-// where the most is held.
+// Bytes that a rank holds: what stands between backward pass and update, and what comes on top of
+// it where the most is held.
 #pragma once
 
 #include "predict/model_work.h"

@@ -60,7 +60,8 @@ std::string output_parameter(const ModelConfig& config) {
   return std::string(family_of(config).names.output) + ".weight";
 }
 
-// As in peft a tied output projection is one of its own beside an embedding that trains, and the other way round.
+// As in peft a tied output projection is one of its own beside an embedding that trains, and the
+// other way round.
 UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape,
                          const ModelConfig& config) {
   UnitTensors unit;
@@ -210,7 +211,8 @@ std::map<int, int64_t> inputs_not_kept(const TrainingJob& job, const LayerShape&
   return width_of_input;
 }
 
-// An adapter with dropout keeps what is left of its input, also where something else keeps the input.
+// An adapter with dropout keeps what is left of its input, also where something else keeps the
+// input.
 int64_t kept_by_dropout(const TrainingJob& job, const LayerShape& layer) {
   if (!row_of(job.tuning).adds_adapters || job.lora.dropout == 0) return 0;
   int64_t kept = 0;
@@ -253,8 +255,9 @@ double kept_by_mlp(const TrainingJob& job, const LayerShape& layer, int64_t hidd
   return static_cast<double>(kept);
 }
 
-// Beside what is kept, the most of three states. Gradients of the results are there first. Those of the products of gate
-// and up follow, when the results are gone. Those of gate and up come last, when trained experts keep no product.
+// Beside what is kept, the most of three states. Gradients of the results are there first. Those of
+// the products of gate and up follow, when the results are gone. Those of gate and up come last,
+// when trained experts keep no product.
 int64_t backward_values_of_experts(const TrainingJob& job, const ExpertsShape& experts,
                                    int64_t hidden) {
   if (experts.all == 0) return 0;
@@ -263,9 +266,9 @@ int64_t backward_values_of_experts(const TrainingJob& job, const ExpertsShape& e
   return hidden + std::max({rows, inner, of_halves});
 }
 
-// The backward pass holds most, beside what is kept, when the gradients of the MLP's first products are there. What its
-// last product read is gone then. A tile of an MLP has its own values, gradients, input and result, beside the gradients
-// of all inputs and results.
+// The backward pass holds most, beside what is kept, when the gradients of the MLP's first products
+// are there. What its last product read is gone then. A tile of an MLP has its own values,
+// gradients, input and result, beside the gradients of all inputs and results.
 double backward_values(const TrainingJob& job, const LayerShape& layer, int64_t hidden) {
   const MlpShape& mlp = layer.mlp;
   if (is_tiled(job)) {
@@ -455,7 +458,8 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const ModelConfig& config = model.config;
   ModelWork work = mean_layer(job, model, recompute);
   work.layers = config.num_hidden_layers;
-  // Of the last layer everything is still there when its backward pass comes, but for what tiles leave out.
+  // Of the last layer everything is still there when its backward pass comes, but for what tiles
+  // leave out.
   const bool all = recompute != Recompute::kJob || !job.activations.gradient_checkpointing;
   work.recomputed_layers = all ? work.layers : work.layers - 1;
   work.vocabulary = config.vocab_size;

@@ -23,7 +23,8 @@ struct UnitTensors {
 inline constexpr double kAttentionBackward = 2.5;
 // Each product of a scan has a gradient for both of its factors.
 inline constexpr double kScanBackward = 2;
-// Of a weight in 4 bits: with the scale and zero of GPTQ's group of 128, or the magnitude of NF4's block of 64.
+// Of a weight in 4 bits: with the scale and zero of GPTQ's group of 128, or the magnitude of NF4's
+// block of 64.
 inline constexpr double kGptqBytes = 0.5 + 2.5 / 128;
 inline constexpr double kNf4Bytes = 0.5 + 4.0 / 64;
 inline constexpr double kNestedNf4Bytes = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);

@@ -26,7 +26,8 @@ struct ScheduleInput {
   bool overlaps = true;  // false: operations take the core that computes
   bool sharded = false;
   bool reshard_after_forward = false;
-  // Of parameters that stay: what was updated is gathered in the first forward pass, all of it at once.
+  // Of parameters that stay: what was updated is gathered in the first forward pass, all of it at
+  // once.
   bool gathers_updates = false;
   bool reduce_each_micro_batch = false;
 };

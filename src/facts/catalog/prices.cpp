@@ -35,7 +35,8 @@ Price read_price(const YamlNode& node, const std::string& path, const GpuCatalog
   price.provider = fields.text("provider", Presence::kOptional);
   price.instance = fields.text("instance", Presence::kOptional);
   price.kind = fields.text("kind", Presence::kOptional);
-  // What may be taken away counts behind what is kept, so that a word of another spelling is not taken for either.
+  // What may be taken away counts behind what is kept, so that a word of another spelling is not
+  // taken for either.
   static const std::vector<std::string> kKinds = {"on_demand", "reserved", "spot", "marketplace"};
   if (!price.kind.empty() && std::find(kKinds.begin(), kKinds.end(), price.kind) == kKinds.end()) {
     diagnostics.error(node, fields.path("kind"), "unknown kind '" + price.kind + "'",

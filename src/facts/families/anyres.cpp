@@ -1,5 +1,6 @@
-// Sizes in doubles and rounded where transformers rounds them: a row of features more or less follows from the last bit
-// (select_best_resolution, get_patch_output_size and unpad_image; Idefics3ImageProcessorPil).
+// Sizes in doubles and rounded where transformers rounds them: a row of features more or less
+// follows from the last bit (select_best_resolution, get_patch_output_size and unpad_image;
+// Idefics3ImageProcessorPil).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,7 +46,8 @@ PixelSize fitted(const PixelSize& image, const PixelSize& target) {
 
 // --- Idefics3 ------------------------------------------------------------------------------------
 
-// The longer side becomes `longest`; the shorter one keeps the shape, made even where `to_even` says so.
+// The longer side becomes `longest`; the shorter one keeps the shape, made even where `to_even`
+// says so.
 PixelSize with_longest_side(const PixelSize& image, int64_t longest, bool to_even) {
   const double aspect = static_cast<double>(image.width) / static_cast<double>(image.height);
   const auto shorter = [to_even](double side) {

@@ -11,13 +11,13 @@
 
 namespace sftbench {
 
-// hidden_size, intermediate_size (required, unless a default is given), num_hidden_layers, vocab_size, initializer_range, dtype, and the
-// epsilon of RMSNorm.
+// hidden_size, intermediate_size (required, unless a default is given), num_hidden_layers,
+// vocab_size, initializer_range, dtype, and the epsilon of RMSNorm.
 void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings,
                 int64_t intermediate_size = 0);
 
-// Whether the output projection is the embedding, and the embedding's padding row, which some classes
-// have where config.json says nothing. REQUIRES: vocab_size is read.
+// Whether the output projection is the embedding, and the embedding's padding row, which some
+// classes have where config.json says nothing. REQUIRES: vocab_size is read.
 void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default,
                     std::optional<int64_t> default_padding_row = std::nullopt);
 
@@ -35,8 +35,8 @@ void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& d
 // read.
 void read_rope(ConfigFields& fields, ModelConfig& config, const RopeDefaults& defaults = {});
 
-// rope_parameters with an object for full_attention and one for sliding_attention, or what older files have beside it.
-// REQUIRES: as read_rope().
+// rope_parameters with an object for full_attention and one for sliding_attention, or what older
+// files have beside it. REQUIRES: as read_rope().
 void read_layer_ropes(ConfigFields& fields, ModelConfig& config, const RopeDefaults& full,
                       const RopeDefaults& sliding);
 
@@ -53,8 +53,8 @@ void read_activation(ConfigFields& fields, ModelConfig& config, const std::strin
 // sliding_window, null: none.
 void read_window(ConfigFields& fields, ModelConfig& config, int64_t otherwise);
 
-// layer_types, or windows in all layers but each last one of `period`. REQUIRES: num_hidden_layers is
-// read.
+// layer_types, or windows in all layers but each last one of `period`. REQUIRES: num_hidden_layers
+// is read.
 void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period);
 
 // What the family does not have, which has to be 0, or false.
@@ -67,13 +67,13 @@ void require_silu(ConfigFields& fields);
 // REQUIRES: num_hidden_layers is read.
 void read_layer_windows(ConfigFields& fields, ModelConfig& config);
 
-// hidden_size (under `hidden_key`), vocab_size, the numbers of layers and heads as n_layer and n_head
-// or under PretrainedConfig's names, layer_norm_epsilon, initializer_range, dtype; the scale becomes
-// head_dim^-1/2. Of the models before Llama.
+// hidden_size (under `hidden_key`), vocab_size, the numbers of layers and heads as n_layer and
+// n_head or under PretrainedConfig's names, layer_norm_epsilon, initializer_range, dtype; the scale
+// becomes head_dim^-1/2. Of the models before Llama.
 void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelConfig& config);
 
-// Bloom's and GPT-NeoX's layers: `attention` with one linear, in which each head has its query, key and
-// value side by side, and an MLP of two linears.
+// Bloom's and GPT-NeoX's layers: `attention` with one linear, in which each head has its query, key
+// and value side by side, and an MLP of two linears.
 void describe_fused_layers(ModelConfig& config, const char* attention);
 
 // num_local_experts or what the family calls it, num_experts_per_tok, output_router_logits with

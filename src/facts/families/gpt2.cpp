@@ -1,5 +1,5 @@
-// GPT-2 (Radford et al. 2019; GPT2Config, GPT2LMHeadModel): learned positions, and linears whose weights
-// are stored as [in, out].
+// GPT-2 (Radford et al. 2019; GPT2Config, GPT2LMHeadModel): learned positions, and linears whose
+// weights are stored as [in, out].
 #include "families/config_fields.h"
 #include "families/config_parts.h"
 #include "families/gpt_bigcode.h"

@@ -1,5 +1,5 @@
-// GPTBigCode (GPTBigCodeConfig, GPTBigCodeForCausalLM; StarCoder, Li et al. 2023): learned positions,
-// one head of keys and values for all queries (Shazeer 2019).
+// GPTBigCode (GPTBigCodeConfig, GPTBigCodeForCausalLM; StarCoder, Li et al. 2023): learned
+// positions, one head of keys and values for all queries (Shazeer 2019).
 #include "families/gpt_bigcode.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What GPTBigCode and GPT-2 have in common: learned positions, LayerNorm, and one linear for queries, keys
-// and values.
+// What GPTBigCode and GPT-2 have in common: learned positions, LayerNorm, and one linear for
+// queries, keys and values.
 #pragma once
 
 #include "sftbench/families/family.h"

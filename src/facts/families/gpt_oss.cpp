@@ -1,5 +1,5 @@
-// gpt-oss (OpenAI 2025; GptOssConfig, GptOssForCausalLM): a mixture of experts with biases, attention
-// sinks, and a window in every other layer.
+// gpt-oss (OpenAI 2025; GptOssConfig, GptOssForCausalLM): a mixture of experts with biases,
+// attention sinks, and a window in every other layer.
 #include "families/config_parts.h"
 #include "families/llama.h"
 #include "families/shape_parts.h"

@@ -1,5 +1,6 @@
-// GraniteMoe (IBM 2024; GraniteMoeConfig, GraniteMoeForCausalLM): Granite with a mixture of experts,
-// all experts' matrices in one tensor; GraniteMoeShared has an MLP for every position beside it.
+// GraniteMoe (IBM 2024; GraniteMoeConfig, GraniteMoeForCausalLM): Granite with a mixture of
+// experts, all experts' matrices in one tensor; GraniteMoeShared has an MLP for every position
+// beside it.
 #include "families/config_parts.h"
 #include "families/llama.h"
 #include "families/shape_parts.h"

@@ -1,5 +1,5 @@
-// Granite 4 (IBM 2025; GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM): Mamba-2 or attention in
-// each layer, then a shared MLP, beside a mixture of experts if there are any.
+// Granite 4 (IBM 2025; GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM): Mamba-2 or attention
+// in each layer, then a shared MLP, beside a mixture of experts if there are any.
 #include <algorithm>
 #include <cmath>
 #include <limits>

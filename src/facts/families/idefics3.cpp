@@ -1,6 +1,6 @@
-// Idefics3 (Laurençon et al. 2024; Idefics3Config, Idefics3ForConditionalGeneration) and SmolVLM (Marafioti et al. 2025), which is
-// the same with videos: a SigLIP tower for tiles of any size, squares of its patches through one linear, and a text model of
-// Llama's kin.
+// Idefics3 (Laurençon et al. 2024; Idefics3Config, Idefics3ForConditionalGeneration) and SmolVLM
+// (Marafioti et al. 2025), which is the same with videos: a SigLIP tower for tiles of any size,
+// squares of its patches through one linear, and a text model of Llama's kin.
 #include <string>
 #include <utility>
 

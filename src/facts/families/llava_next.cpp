@@ -1,5 +1,5 @@
-// LLaVA-NeXT (Liu et al. 2024; LlavaNextConfig, LlavaNextForConditionalGeneration): a CLIP or SigLIP tower, a projector of two
-// linears, and a text model of Llama's kin.
+// LLaVA-NeXT (Liu et al. 2024; LlavaNextConfig, LlavaNextForConditionalGeneration): a CLIP or
+// SigLIP tower, a projector of two linears, and a text model of Llama's kin.
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,5 +1,6 @@
-// Mistral (MistralConfig, MistralForCausalLM): no biases, a window of keys. Ministral 3 (Ministral3Config): YaRN, and queries
-// that grow with their position beyond the length of pre-training.
+// Mistral (MistralConfig, MistralForCausalLM): no biases, a window of keys. Ministral 3
+// (Ministral3Config): YaRN, and queries that grow with their position beyond the length of
+// pre-training.
 #include "families/config_parts.h"
 #include "families/llama.h"
 

@@ -1,5 +1,5 @@
-// Mixtral (Jiang et al. 2024; MixtralConfig, MixtralForCausalLM): Mistral with a mixture of experts,
-// each expert's matrices in tensors of their own.
+// Mixtral (Jiang et al. 2024; MixtralConfig, MixtralForCausalLM): Mistral with a mixture of
+// experts, each expert's matrices in tensors of their own.
 #include "families/config_parts.h"
 #include "families/llama.h"
 

@@ -83,7 +83,8 @@ void check_quantized_sizes(ConfigFields& fields, const ModelConfig& config) {
   }
 }
 
-// The matrices of a layer but a router's, and the names that the file says instead where it says some.
+// The matrices of a layer but a router's, and the names that the file says instead where it says
+// some.
 void check_quantized_modules(const Json& hf_config, ConfigFields& fields,
                              const ModelConfig& config) {
   const char* key = "modules_in_block_to_quantize";

@@ -154,7 +154,8 @@ void append_experts(LayerShape& layer, const ModelConfig& config) {
   layer.experts.all = experts.count * 3 * inner * hidden;
   layer.experts.row_values = experts.per_token * hidden;
   layer.experts.inner_values = experts.per_token * inner;
-  // The norm's and the router's inputs, and of each choice its row, its result, two halves and their product.
+  // The norm's and the router's inputs, and of each choice its row, its result, two halves and
+  // their product.
   layer.kept_values += 2 * hidden + 2 * layer.experts.row_values + 3 * layer.experts.inner_values;
 }
 

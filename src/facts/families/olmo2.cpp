@@ -1,6 +1,6 @@
 // OLMo 2 (Team OLMo 2024; Olmo2Config, Olmo2ForCausalLM): Llama with norms behind attention and MLP
-// instead of before them, and with norms over all queries and over all keys. OLMo 3 (Team OLMo 2025; Olmo3Config): a
-// window in three of four layers, whose positions are not scaled.
+// instead of before them, and with norms over all queries and over all keys. OLMo 3 (Team OLMo
+// 2025; Olmo3Config): a window in three of four layers, whose positions are not scaled.
 #include "families/config_parts.h"
 #include "families/llama.h"
 

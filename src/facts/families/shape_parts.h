@@ -16,8 +16,9 @@ void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64
 // Attention as config.attention describes it, whose queries see `window` keys (0: all).
 void append_attention(LayerShape& layer, const ModelConfig& config, int64_t window);
 
-// The values of an MLP whose linears are listed. Its first products make `halves` times `inner` values of an input of
-// `hidden` values, its activation function makes `inner` values of these, and its last product reads them.
+// The values of an MLP whose linears are listed. Its first products make `halves` times `inner`
+// values of an input of `hidden` values, its activation function makes `inner` values of these, and
+// its last product reads them.
 void append_mlp_values(LayerShape& layer, int64_t hidden, int64_t inner, int64_t halves);
 
 // An MLP of width `inner`.
@@ -43,7 +44,8 @@ void append_layer_norm(std::vector<TensorShape>& tensors, const std::string& nam
 // embedding, a final norm, and an output projection unless it is tied.
 ModelShape decoder_shape(const ModelConfig& config, const std::vector<LayerShape>& layers);
 
-// LlamaDecoderLayer number `layer` and its kin: attention, an MLP, and the norms that config.layer_form says.
+// LlamaDecoderLayer number `layer` and its kin: attention, an MLP, and the norms that
+// config.layer_form says.
 LayerShape llama_layer(const ModelConfig& config, int64_t layer);
 
 }  // namespace sftbench

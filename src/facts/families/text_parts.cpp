@@ -1,5 +1,6 @@
-// Gemma 3 of 4 billion parameters and more (Gemma Team 2025; Gemma3Config, Gemma3ForConditionalGeneration) and Mistral Small
-// from 3.1 on (Mistral3Config, Mistral3ForConditionalGeneration): a text model beside a vision tower. The text model alone is
+// Gemma 3 of 4 billion parameters and more (Gemma Team 2025; Gemma3Config,
+// Gemma3ForConditionalGeneration) and Mistral Small from 3.1 on (Mistral3Config,
+// Mistral3ForConditionalGeneration): a text model beside a vision tower. The text model alone is
 // trained: texts give the tower no gradient.
 #include <string>
 #include <string_view>

@@ -12,8 +12,8 @@
 namespace sftbench {
 namespace {
 
-// LlamaConfig and GraniteConfig alike, MistralConfig, Gemma3TextConfig: a text_config leaves out what is a default of its
-// class.
+// LlamaConfig and GraniteConfig alike, MistralConfig, Gemma3TextConfig: a text_config leaves out
+// what is a default of its class.
 Json with_text_defaults(Json text, const std::string& type) {
   Json defaults = {{"hidden_size", 4096},
                    {"intermediate_size", 11008},
@@ -85,8 +85,8 @@ void read_text_part(ConfigFields& fields, ModelConfig& config,
 
 void read_text_model(ConfigFields& fields, ModelConfig& config) {
   read_text_part(fields, config, {"llama", "granite", "mistral"});
-  // The whole model has an output projection of its own, without Granite's factor; and whether it is the embedding is no
-  // matter of the text model.
+  // The whole model has an output projection of its own, without Granite's factor; and whether it
+  // is the embedding is no matter of the text model.
   config.multipliers.logits = 1.0;
   config.tie_word_embeddings = fields.boolean("tie_word_embeddings", false);
   if (fields.find("quantization_config") != nullptr) {

@@ -1,5 +1,5 @@
-// The parts that families which read images share: their text model, their tower and their placeholder in config.json, and the
-// shapes of tower and projector.
+// The parts that families which read images share: their text model, their tower and their
+// placeholder in config.json, and the shapes of tower and projector.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace sftbench {
 // The object under `key`, or `otherwise`, with a finding where it is something else.
 Json part_of(ConfigFields& fields, const std::string& key, const Json& otherwise);
 
-// text_config, a model of one of the `known` types, the first where it names none; and what the whole model says of it:
-// dtype, and tie_word_embeddings.
+// text_config, a model of one of the `known` types, the first where it names none; and what the
+// whole model says of it: dtype, and tie_word_embeddings.
 void read_text_part(ConfigFields& fields, ModelConfig& config,
                     const std::vector<std::string>& known);
 
 // The same of Llama's kin; tie_word_embeddings, a matter of the whole model; and no quantization.
 void read_text_model(ConfigFields& fields, ModelConfig& config);
 
-// Names of the text model's tensors as transformers has had them: language_model.model. and language_model.lm_head. in the
-// files, and as modules since 4.52 model.language_model.
+// Names of the text model's tensors as transformers has had them: language_model.model. and
+// language_model.lm_head. in the files, and as modules since 4.52 model.language_model.
 std::string text_part_name(const std::string& stored);
 
 // An activation function of CLIP or SigLIP under `key`.

@@ -1,5 +1,5 @@
-// What adapter_config.json says about merging: which LoRA it is, and by how much each linear's delta
-// is scaled. Everything that is wrong is found before a byte is written.
+// What adapter_config.json says about merging: which LoRA it is, and by how much each linear's
+// delta is scaled. Everything that is wrong is found before a byte is written.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class MergeFindings {
     constexpr size_t kMost = 20;
     if (all_.size() < kMost) all_.push_back(finding(file, key, message, expected));
   }
-  // Nothing where the key has a finding already: what is wrong with a setting is so for all linears.
+  // Nothing where the key has a finding already: what is wrong with a setting is so for all
+  // linears.
   void add_once(const std::filesystem::path& file, const std::string& key,
                 const std::string& message, const std::string& expected) {
     for (const Diagnostic& known : all_) {
@@ -59,8 +60,9 @@ struct AdapterSettings {
 // Adds what it finds. InputError where there is no adapter_config.json of a LoRA.
 AdapterSettings read_adapter_settings(const std::filesystem::path& folder, MergeFindings& findings);
 
-// What B A of the linear is multiplied by, in float32. Adds a finding, and returns 0, where the rank
-// is not the one of the settings, the scaling is no finite number, or a pattern cannot be matched.
+// What B A of the linear is multiplied by, in float32. Adds a finding, and returns 0, where the
+// rank is not the one of the settings, the scaling is no finite number, or a pattern cannot be
+// matched.
 float scaling_of(const AdapterSettings& settings, const std::string& linear, int64_t rank,
                  MergeFindings& findings);
 

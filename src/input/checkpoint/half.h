@@ -1,4 +1,5 @@
-// bfloat16 and float16 as float32 and back, rounded to the nearest, ties to even. Loops over plain arrays.
+// bfloat16 and float16 as float32 and back, rounded to the nearest, ties to even. Loops over plain
+// arrays.
 #pragma once
 
 #include <bit>

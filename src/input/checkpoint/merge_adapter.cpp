@@ -29,7 +29,7 @@ constexpr const char* kWeights = "adapter_model.safetensors";
 constexpr const char* kConfig = "config.json";
 constexpr std::string_view kPeftPrefix = "base_model.model.";
 
-// --- the adapter -----------------------------------------------------------------------------------
+// --- the adapter ---------------------------------------------------------------------------------
 
 std::optional<std::string> without_suffix(std::string_view name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return std::nullopt;
@@ -98,8 +98,8 @@ void check_finite(const Adapter& adapter, MergeFindings& findings) {
   for (const auto& [name, place] : adapter.replaced) check_finite(place, findings);
 }
 
-// Where a run of this program saved the adapter, its two files have to be what was saved. The others
-// may be gone: they are not merged.
+// Where a run of this program saved the adapter, its two files have to be what was saved. The
+// others may be gone: they are not merged.
 void check_saved(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder / kManifestFile, error)) return;
@@ -110,7 +110,7 @@ void check_saved(const fs::path& folder) {
   verify_named_files(folder, manifest);
 }
 
-// --- what is refused -------------------------------------------------------------------------------
+// --- what is refused -----------------------------------------------------------------------------
 
 void refuse_quantized(const fs::path& base) {
   const fs::path file = base / kConfig;
@@ -125,7 +125,7 @@ void refuse_quantized(const fs::path& base) {
                             "the base in its own dtype: --model DIR")});
 }
 
-// --- other files -----------------------------------------------------------------------------------
+// --- other files ---------------------------------------------------------------------------------
 
 // Whatever a base has beside its weights.
 bool is_of_base(const fs::directory_entry& entry) {
@@ -138,7 +138,8 @@ bool is_of_base(const fs::directory_entry& entry) {
          kFormats.count(entry.path().extension().string()) == 0;
 }
 
-// Of an adapter, which may be a checkpoint or lie among other things, what was trained with: tokenizer and processor.
+// Of an adapter, which may be a checkpoint or lie among other things, what was trained with:
+// tokenizer and processor.
 bool is_of_adapter(const fs::directory_entry& entry) {
   static const std::set<std::string> kOthers = {"config.json", "generation_config.json",
                                                 kTrainerStateFile};
@@ -173,7 +174,8 @@ void write_config(const fs::path& base, const MergePlan& plan, const fs::path& t
   file.commit();
 }
 
-// A tokenizer beside the adapter goes with the model, and a token without a row is an error of whoever loads both.
+// A tokenizer beside the adapter goes with the model, and a token without a row is an error of
+// whoever loads both.
 void require_rows_of_tokens(const fs::path& adapter, const MergePlan& plan,
                             MergeFindings& findings) {
   const fs::path file = adapter / "tokenizer.json";

@@ -71,7 +71,7 @@ bool has_fitting_magnitude(const std::string& module, const Delta& delta, bool e
 
 }  // namespace
 
-// --- the base --------------------------------------------------------------------------------------
+// --- the base ------------------------------------------------------------------------------------
 
 BaseTensors::BaseTensors(const std::filesystem::path& folder) : shards_(open_checkpoint(folder)) {
   for (const CheckpointShard& shard : shards_) {
@@ -99,7 +99,7 @@ std::optional<size_t> BaseTensors::find(const std::string& name) const {
   return std::nullopt;
 }
 
-// --- the merged model ------------------------------------------------------------------------------
+// --- the merged model ----------------------------------------------------------------------------
 
 std::vector<std::byte> Merged::bytes(int threads) const {
   std::vector<std::byte> bytes = converted(source, header.dtype);

@@ -42,7 +42,8 @@ class BaseTensors {
   std::map<std::string, size_t> by_name_;
 };
 
-// A tensor of the merged model: the values of `source` in the dtype and shape of `header`, plus the delta.
+// A tensor of the merged model: the values of `source` in the dtype and shape of `header`, plus the
+// delta.
 struct Merged {
   TensorHeader header;
   Place source;
@@ -53,9 +54,10 @@ struct Merged {
   std::vector<std::byte> bytes(int threads) const;
 };
 
-// The tensors of the base in their order, changed as the adapter says. A base whose head is its embedding has one tensor for
-// both. An adapter of only one of the two unties them: the other stays as it was, as in peft's model before a merge. (peft
-// 0.21 merges a LoRA of either into both, and its model is another one afterwards.)
+// The tensors of the base in their order, changed as the adapter says. A base whose head is its
+// embedding has one tensor for both. An adapter of only one of the two unties them: the other stays
+// as it was, as in peft's model before a merge. (peft 0.21 merges a LoRA of either into both, and
+// its model is another one afterwards.)
 class MergePlan {
  public:
   // Adds what does not fit, of the adapter's `file`.

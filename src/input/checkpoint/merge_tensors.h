@@ -1,4 +1,5 @@
-// Tensors of files, added up: the arithmetic of merge_adapter.cpp. All is computed in float32 and rounded once.
+// Tensors of files, added up: the arithmetic of merge_adapter.cpp. All is computed in float32 and
+// rounded once.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@ struct Place {
   const StoredTensor* tensor = nullptr;
 };
 
-// What LoRA adds to a weight: scaling * B A, a linear's [out, in]. Its transpose of an embedding, [rows, width], and of
-// a linear that is stored as [in, out].
+// What LoRA adds to a weight: scaling * B A, a linear's [out, in]. Its transpose of an embedding,
+// [rows, width], and of a linear that is stored as [in, out].
 struct Delta {
   Place a, b;            // [r, in], [out, r]; of an embedding [r, rows], [width, r]
   Place magnitude = {};  // [out] of DoRA; no tensor without
@@ -32,8 +33,9 @@ std::vector<float> floats_of(const Place& place);
 // In another dtype. InputError where that does not hold a value.
 std::vector<std::byte> converted(const Place& place, StoredDtype dtype);
 
-// weight += delta, in the weight's dtype. With a magnitude each output's row of the sum is given that length, as
-// peft.tuners.lora.variants.DoraLinearVariant does it. InputError where a value leaves what the dtype holds.
+// weight += delta, in the weight's dtype. With a magnitude each output's row of the sum is given
+// that length, as peft.tuners.lora.variants.DoraLinearVariant does it. InputError where a value
+// leaves what the dtype holds.
 void add_delta(std::vector<std::byte>& weight, StoredDtype dtype, const Delta& delta, int threads);
 
 }  // namespace sftbench

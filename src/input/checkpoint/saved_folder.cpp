@@ -241,8 +241,8 @@ bool is_whole_model_of(const fs::path& folder, const std::string& job) {
   }
 }
 
-// The manifest is moved aside first, and comes back last: while it is not there, the model is being replaced. Next is what
-// makes it loadable, so that nobody loads a part.
+// The manifest is moved aside first, and comes back last: while it is not there, the model is being
+// replaced. Next is what makes it loadable, so that nobody loads a part.
 std::vector<fs::path> names_to_move(const Manifest& manifest) {
   std::vector<fs::path> names;
   for (const FileSum& sum : manifest.files) names.emplace_back(sum.name);
@@ -275,8 +275,8 @@ bool ModelFolder::may_go_into(const fs::path& folder) {
   return true;
 }
 
-// Brings back the model that a run was replacing when it was killed. Files of the new one that stand there already give way:
-// the others of it are gone.
+// Brings back the model that a run was replacing when it was killed. Files of the new one that
+// stand there already give way: the others of it are gone.
 void ModelFolder::restore() {
   const fs::path aside = target_ / kModelReplaced;
   std::error_code error;

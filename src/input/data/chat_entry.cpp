@@ -96,7 +96,8 @@ void add_unknown_keys(const Json& object, std::initializer_list<std::string_view
   }
 }
 
-// {type: function, function: {name, arguments}} of that, or of what stands under its `function` alone. Adds its other keys.
+// {type: function, function: {name, arguments}} of that, or of what stands under its `function`
+// alone. Adds its other keys.
 Json tool_call(const Json& given, const std::string& place, std::set<std::string>& keys) {
   const std::string expected = "an object with name and arguments";
   if (!given.is_object()) throw Unusable{place, "a tool call is no object", expected};
@@ -253,7 +254,8 @@ class MessageReader {
     add_reasoning();
   }
 
-  // A key stays what it is: a template reads the one that it knows, as under transformers. Thoughts in parts have none.
+  // A key stays what it is: a template reads the one that it knows, as under transformers. Thoughts
+  // in parts have none.
   void add_reasoning() {
     for (const char* name : kReasoningKeys) {
       const Json* found = member(message_, name);

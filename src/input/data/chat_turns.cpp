@@ -58,8 +58,8 @@ size_t common_ending(std::string_view rest, std::string_view ending) {
   return same;
 }
 
-// "<|end|>" of "<|end|><|start|>user": the end of a turn that is not the last one may have a tag of its own, in front of the
-// next turn's.
+// "<|end|>" of "<|end|><|start|>user": the end of a turn that is not the last one may have a tag of
+// its own, in front of the next turn's.
 size_t tag_before_tag(std::string_view rest) {
   if (!rest.starts_with('<')) return 0;
   const size_t end = rest.find('>');

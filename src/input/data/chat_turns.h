@@ -1,10 +1,11 @@
 // Where in a rendered conversation stands what assistants say.
 //
-// A turn is what a model has to write: from behind the prompt that asks for it (add_generation_prompt) up to where the
-// template would end a conversation that ends with it. So it has the words, and the end of turn that the template writes
-// behind them. Beginnings of the conversation, rendered alone, tell both where the whole begins with them. Templates render
-// beginnings otherwise, or refuse them: then marks in the messages' texts tell where these stand in the whole, and the text
-// behind the last mark of a beginning is looked for there.
+// A turn is what a model has to write: from behind the prompt that asks for it
+// (add_generation_prompt) up to where the template would end a conversation that ends with it. So
+// it has the words, and the end of turn that the template writes behind them. Beginnings of the
+// conversation, rendered alone, tell both where the whole begins with them. Templates render
+// beginnings otherwise, or refuse them: then marks in the messages' texts tell where these stand in
+// the whole, and the text behind the last mark of a beginning is looked for there.
 #pragma once
 
 #include <functional>
@@ -52,7 +53,8 @@ class ChatTurns {
   const std::optional<std::string>& beginning(size_t messages, bool add_generation_prompt);
   const Positions& positions(Place place);
   std::optional<size_t> position(size_t message, Place place);
-  // Renders the beginning that ends with message `last`. Returns its text behind the mark of `message`.
+  // Renders the beginning that ends with message `last`. Returns its text behind the mark of
+  // `message`.
   std::optional<std::string> behind_mark(size_t message, Place place, size_t last,
                                          bool add_generation_prompt);
   std::optional<size_t> begin_of(size_t message);

@@ -16,8 +16,8 @@
 namespace sftbench {
 namespace {
 
-// Whether the text has it as a name of its own, not within another one. `before`: what stands in front of it, one of
-// these; empty: anything else.
+// Whether the text has it as a name of its own, not within another one. `before`: what stands in
+// front of it, one of these; empty: anything else.
 bool has_name(std::string_view text, std::string_view name, std::string_view before = {}) {
   const auto is_part = [](char c) {
     return c == '_' || std::isalnum(static_cast<unsigned char>(c));
@@ -31,7 +31,8 @@ bool has_name(std::string_view text, std::string_view name, std::string_view bef
   return false;
 }
 
-// Of an object: m.name, m['name'] or m.get("name"). A variable of the template may have the same name.
+// Of an object: m.name, m['name'] or m.get("name"). A variable of the template may have the same
+// name.
 bool reads_member(std::string_view text, std::string_view name) {
   return has_name(text, name, ".'\"");
 }
@@ -113,7 +114,8 @@ class ConversationEncoder::Labeling {
     return render_all(messages, add_generation_prompt).text;
   }
 
-  // Parts as they are, as transformers hands them to the template, where it reads them all. Some read none.
+  // Parts as they are, as transformers hands them to the template, where it reads them all. Some
+  // read none.
   std::optional<jinja::Rendered> render_parts() {
     Json messages = conversation_.messages;
     std::vector<std::string> texts;

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMostBytesOfField = size_t{256} << 20;
 constexpr std::string_view kMark = "\xef\xbb\xbf";
 
-// Spreadsheets write semicolons where a comma divides numbers. The one that the first line has most often, `usual`
-// among equals.
+// Spreadsheets write semicolons where a comma divides numbers. The one that the first line has most
+// often, `usual` among equals.
 char separator_of(std::string_view begin, char usual) {
   const auto count = [begin](char separator) {
     int64_t found = 0;

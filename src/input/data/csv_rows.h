@@ -1,4 +1,5 @@
-// Rows of CSV and TSV as JSON objects of texts: RFC 4180, as Python's csv writes and pandas reads it.
+// Rows of CSV and TSV as JSON objects of texts: RFC 4180, as Python's csv writes and pandas reads
+// it.
 #pragma once
 
 #include <memory>
@@ -11,12 +12,13 @@ namespace sftbench {
 
 class CsvRows {
  public:
-  // The first row has the names of the columns. InputError without one, and for two of one name. `separator`: the
-  // usual one, unless the first row has more of another.
+  // The first row has the names of the columns. InputError without one, and for two of one name.
+  // `separator`: the usual one, unless the first row has more of another.
   CsvRows(std::unique_ptr<FileBytes> bytes, std::string path, char separator);
 
-  // The next row that is not blank, as a JSON object, and the line that it begins on. False behind the last one. A row
-  // shorter than the first one lacks the last fields. InputError for a longer one, and for a quote that never ends.
+  // The next row that is not blank, as a JSON object, and the line that it begins on. False behind
+  // the last one. A row shorter than the first one lacks the last fields. InputError for a longer
+  // one, and for a quote that never ends.
   bool next(std::string& json, int& line);
 
  private:

@@ -22,8 +22,8 @@ class EntryErrors {
     if (errors_.size() > kReported) errors_.erase(std::prev(errors_.end()));
   }
 
-  // Throws InputError with the first of them, and how many more there are, unless there are none. Lines that follow each
-  // other and say the same are one.
+  // Throws InputError with the first of them, and how many more there are, unless there are none.
+  // Lines that follow each other and say the same are one.
   void throw_if_any() {
     if (errors_.empty()) return;
     std::vector<Diagnostic> reported;

@@ -48,8 +48,8 @@ JsonlFile open_file(const std::filesystem::path& path, int64_t most, JsonlFile::
   return JsonlFile(next, path.string(), {}, kept);
 }
 
-// Said before the first file is read, whichever of them are: who looks at the first entry alone finds
-// it, too. A file by itself says so when it is read.
+// Said before the first file is read, whichever of them are: who looks at the first entry alone
+// finds it, too. A file by itself says so when it is read.
 void refuse_empty(const std::vector<std::filesystem::path>& files) {
   if (files.size() < 2) return;
   for (const std::filesystem::path& file : files) {

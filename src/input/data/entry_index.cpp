@@ -67,8 +67,8 @@ class LineIndex final : public EntryIndex {
   bool blank_ = true;    // the current line, so far
 };
 
-// Finds the elements of an array that arrives in pieces, or objects that stand one behind the other.
-// What an element holds is looked at when it is read; here only strings and brackets count.
+// Finds the elements of an array that arrives in pieces, or objects that stand one behind the
+// other. What an element holds is looked at when it is read; here only strings and brackets count.
 class ValueIndex final : public EntryIndex {
  public:
   ValueIndex(std::vector<EntryPlace>& lines, const std::string& path, bool in_array)

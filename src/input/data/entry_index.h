@@ -1,5 +1,5 @@
-// Where entries stand in JSON that arrives in pieces: on lines of their own, in one array, or one behind the
-// other.
+// Where entries stand in JSON that arrives in pieces: on lines of their own, in one array, or one
+// behind the other.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class EntryIndex {
   virtual uint64_t unfinished() const = 0;
 };
 
-// `begin`: the first piece, which tells how entries stand. InputError for UTF-16 and UTF-32. REQUIRES: `places` and `path` outlive it.
+// `begin`: the first piece, which tells how entries stand. InputError for UTF-16 and UTF-32.
+// REQUIRES: `places` and `path` outlive it.
 std::unique_ptr<EntryIndex> make_entry_index(std::string_view begin,
                                              std::vector<EntryPlace>& places,
                                              const std::string& path);

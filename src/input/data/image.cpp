@@ -41,7 +41,8 @@ bool ends_after_last_scan(std::string_view jpeg) {
   return scan != std::string_view::npos && jpeg.find("\xFF\xD9", scan) != std::string_view::npos;
 }
 
-// Inks of four bytes a pixel as JPEG files hold them, 255 for none, to RGB. In place, in Pillow's arithmetic.
+// Inks of four bytes a pixel as JPEG files hold them, 255 for none, to RGB. In place, in Pillow's
+// arithmetic.
 std::vector<uint8_t> rgb_of_cmyk(std::vector<uint8_t> pixels) {
   const size_t count = pixels.size() / 4;
   for (size_t i = 0; i < count; ++i) {
@@ -88,7 +89,8 @@ class JpegDecoder {
     return pixels;
   }
 
-  // Pillow takes a picture with libjpeg's warnings (stray bytes, a damaged block) unless it is cut off.
+  // Pillow takes a picture with libjpeg's warnings (stray bytes, a damaged block) unless it is cut
+  // off.
   void require_whole(int status) {
     if (status == 0) return;
     if (tjGetErrorCode(decoder_.get()) == TJERR_WARNING && ends_after_last_scan(bytes_)) return;
@@ -110,8 +112,8 @@ bool is_png(std::string_view bytes) {
   return bytes.starts_with("\x89PNG\r\n\x1A\n");
 }
 
-// Of a call of libpng, which leaves by longjmp where it fails: nothing with a destructor may be alive between setjmp and
-// there.
+// Of a call of libpng, which leaves by longjmp where it fails: nothing with a destructor may be
+// alive between setjmp and there.
 struct PngInput {
   std::string_view bytes;
   size_t at = 0;
@@ -210,7 +212,8 @@ int64_t number_at(std::string_view bytes, size_t at, size_t width, bool little) 
   return number;
 }
 
-// The body, after `heading`, of the first application segment of a JPEG file that begins with it; empty where there is none.
+// The body, after `heading`, of the first application segment of a JPEG file that begins with it;
+// empty where there is none.
 std::string_view jpeg_segment(std::string_view bytes, std::string_view heading) {
   size_t at = 2;
   while (at + 4 <= bytes.size() && bytes[at] == '\xFF') {
@@ -280,8 +283,8 @@ std::optional<int64_t> xmp_orientation(std::string_view xmp) {
   return std::nullopt;
 }
 
-// How a picture lies, 1 to 8: 1 as it is, 5 and above with its sides exchanged. Exif decides before XMP; what neither says
-// or what is no such number is 1. A PNG's compressed XMP is not read.
+// How a picture lies, 1 to 8: 1 as it is, 5 and above with its sides exchanged. Exif decides before
+// XMP; what neither says or what is no such number is 1. A PNG's compressed XMP is not read.
 int orientation_of(std::string_view bytes) {
   constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29),
       kPngXmp("XML:com.adobe.xmp\0\0", 19);

@@ -72,7 +72,8 @@ uint8_t rounded(int64_t sum) {
   return static_cast<uint8_t>(std::clamp<int64_t>(sum >> kFractionBits, 0, 255));
 }
 
-// Along one side: `count` lines whose pixels are `step` bytes apart and which begin `next` bytes one behind the other.
+// Along one side: `count` lines whose pixels are `step` bytes apart and which begin `next` bytes
+// one behind the other.
 struct Lines {
   int64_t count, step, next;
 };

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kBytesThatTell = 4096;
 constexpr size_t kFewestZeros = 32;  // one of so many bytes, or it is damage
 
-// A mark, or the zeros that such text has within characters of ASCII, and UTF-8 has nowhere. Empty: none.
+// A mark, or the zeros that such text has within characters of ASCII, and UTF-8 has nowhere. Empty:
+// none.
 std::string wide_encoding(std::string_view begin) {
   using std::string_view_literals::operator""sv;
   for (const auto& [mark, name] : {std::pair("\xff\xfe\0\0"sv, "UTF-32"),

@@ -32,7 +32,8 @@ std::string placeholders(int64_t count) {
   return text;
 }
 
-// What stands for an image in a text: LlavaNextProcessor's, or Idefics3Processor's get_image_prompt_string().
+// What stands for an image in a text: LlavaNextProcessor's, or Idefics3Processor's
+// get_image_prompt_string().
 std::string image_text(const VisionConfig& vision, const PixelSize& image) {
   if (vision.connector == VisionConnector::kNewlines)
     return placeholders(image_positions(vision, image));

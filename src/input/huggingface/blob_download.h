@@ -27,8 +27,8 @@ uint64_t bytes_at_hand(const BlobTask& task);
 // Verifies the blob and the copies, as far as nobody remembers them as right, and removes what is
 // wrong. Then makes repository.blob(oid) where it is missing: continues what <oid>.incomplete has,
 // verifies size and hash, renames. `on_bytes` gets the bytes that are done, less those that turn
-// out wrong. Returns the bytes that came over the net. HttpError, FetchCancelled, RunError(kWeights)
-// when the disk does not take it.
+// out wrong. Returns the bytes that came over the net. HttpError, FetchCancelled,
+// RunError(kWeights) when the disk does not take it.
 uint64_t fetch_blob(HttpSession& session, const BlobTask& task, const FetchSettings& settings,
                     const std::function<void(int64_t)>& on_bytes);
 

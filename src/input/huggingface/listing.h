@@ -1,6 +1,6 @@
 // What a hub says about one revision of a model or dataset (GET
-// /api/models/ID/revision/REV?blobs=true, or /api/datasets/...), and which of its files a run needs. All of it comes from a server and is checked before it names
-// anything on this machine.
+// /api/models/ID/revision/REV?blobs=true, or /api/datasets/...), and which of its files a run
+// needs. All of it comes from a server and is checked before it names anything on this machine.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ FileSelection select_files(const HubListing& listing, const std::string& index,
 // The card of a dataset, which says what its files are; nullptr when it has none.
 const HubFile* dataset_card(const HubListing& listing);
 
-// The card and the files of `part`; `card` is the card's content. HttpError: a dataset that only a script
-// reads, and what find_train_files() finds wrong.
+// The card and the files of `part`; `card` is the card's content. HttpError: a dataset that only a
+// script reads, and what find_train_files() finds wrong.
 FileSelection select_dataset_files(const HubListing& listing, const std::string& card,
                                    const DatasetPart& part, const std::string& hub_id);
 

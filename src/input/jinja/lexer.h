@@ -1,4 +1,5 @@
-// A template as tokens, white space around tags trimmed as jinja2 trims it (trim_blocks, lstrip_blocks).
+// A template as tokens, white space around tags trimmed as jinja2 trims it (trim_blocks,
+// lstrip_blocks).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Methods of str, list, tuple and dict that do not change them: all that jinja2's immutable sandbox lets a template call.
+// Methods of str, list, tuple and dict that do not change them: all that jinja2's immutable sandbox
+// lets a template call.
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,5 @@
-// What operators work on: literals, names, and the subscripts, calls, filters and tests behind them.
+// What operators work on: literals, names, and the subscripts, calls, filters and tests behind
+// them.
 #include <algorithm>
 
 #include "jinja/parser.h"

@@ -75,7 +75,8 @@ class Runtime {
   std::vector<std::shared_ptr<Mapping>> names_;
 };
 
-// The items that iterating gives, which a generator then no longer has. TemplateError where nothing can be iterated.
+// The items that iterating gives, which a generator then no longer has. TemplateError where nothing
+// can be iterated.
 std::vector<Value> items_of(Runtime& runtime, const Value& value);
 
 // obj.name and obj[key], undefined where there is none.

@@ -23,7 +23,8 @@ class StatementParser {
  private:
   using Names = std::vector<std::string_view>;
 
-  // Up to a tag that begins with one of `ends`; what stands there is not taken, the tag's beginning is.
+  // Up to a tag that begins with one of `ends`; what stands there is not taken, the tag's beginning
+  // is.
   Statement statements(const Names& ends);
   Statement statement();
   Statement output();

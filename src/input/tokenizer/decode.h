@@ -1,4 +1,5 @@
-// Ids back to text, as the decoders ByteLevel, and ByteFallback behind Metaspace, of huggingface/tokenizers do it.
+// Ids back to text, as the decoders ByteLevel, and ByteFallback behind Metaspace, of
+// huggingface/tokenizers do it.
 #pragma once
 
 #include <cstdint>

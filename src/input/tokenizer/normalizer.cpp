@@ -18,8 +18,8 @@ constexpr size_t kLongestText_bytes = size_t{1} << 31;
 // Changes a text; what its first bytes become, as NormalizerChain::run() says.
 using Step = std::function<size_t(std::string&, size_t)>;
 
-// A step that makes of each character what it makes of it alone. (A mark that joins the first character adds
-// no beginning of a character to it.)
+// A step that makes of each character what it makes of it alone. (A mark that joins the first
+// character adds no beginning of a character to it.)
 Step by_characters(std::function<void(std::string&)> change) {
   return [change = std::move(change)](std::string& text, size_t head_bytes) {
     std::string head = text.substr(0, head_bytes);

@@ -15,9 +15,10 @@ class NormalizerChain {
   static NormalizerChain parse(const Json& normalizer, TokenizerProblems& problems);
 
   bool empty() const { return steps_.empty(); }
-  // Of the first `head_bytes` bytes, it follows what they become, and returns how many stand for them in the
-  // end: 0 when they were removed. (Hugging Face knows by its offsets where the text's first character went.)
-  // REQUIRES: `text` is valid UTF-8; it stays so. `head_bytes` ends a character.
+  // Of the first `head_bytes` bytes, it follows what they become, and returns how many stand for
+  // them in the end: 0 when they were removed. (Hugging Face knows by its offsets where the text's
+  // first character went.) REQUIRES: `text` is valid UTF-8; it stays so. `head_bytes` ends a
+  // character.
   size_t run(std::string& text, size_t head_bytes = 0) const {
     for (const auto& step : steps_) head_bytes = step(text, head_bytes);
     return head_bytes;

@@ -20,7 +20,8 @@ constexpr int kDeepestClass = 8;
 constexpr const char* kWordClass =
     "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 
-// A set that both know by other names, or of which Unicode 14 lacks some: what a class in PCRE2 holds.
+// A set that both know by other names, or of which Unicode 14 lacks some: what a class in PCRE2
+// holds.
 struct KnownSet {
   std::string_view name;  // lower case, without spaces, '-' and '_', which Oniguruma ignores
   std::string_view members;
@@ -249,8 +250,8 @@ class Translator {
     out_ += wanted ? "(?:" + edge + ")" : "(?!" + edge + ")";
   }
 
-  // What \p{name} stands for: the members of a class. A script's name alone means "script extensions" to
-  // PCRE2 and "script" to Oniguruma.
+  // What \p{name} stands for: the members of a class. A script's name alone means "script
+  // extensions" to PCRE2 and "script" to Oniguruma.
   std::string property_members(const std::string& name) const {
     const std::string plain = plain_name(name);
     for (const std::string_view members :

@@ -3,8 +3,9 @@
 //
 // Hugging Face runs the expressions on Oniguruma (Ruby syntax, Unicode 16). They are translated to
 // PCRE2: \s \w \h and nested classes mean what they mean there, and code points that are younger
-// than PCRE2's Unicode tables are matched as an older one of the same category and properties. (Where no older one
-// has its script, that of another script stands for it, so \p{Latin} and the like may miss or add newer ones.)
+// than PCRE2's Unicode tables are matched as an older one of the same category and properties.
+// (Where no older one has its script, that of another script stands for it, so \p{Latin} and the
+// like may miss or add newer ones.)
 #pragma once
 
 #include <cstddef>

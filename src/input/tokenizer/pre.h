@@ -20,8 +20,9 @@ namespace sftbench {
 // Takes pieces in text order. None is empty; behind each, kTextPadding_bytes bytes are readable.
 class PieceSink {
  public:
-  // What begins before `head_end` stands for the first character of the whole text; pieces and `head_end` point
-  // into one buffer. Null: nothing does, since that character was removed or belongs to another piece.
+  // What begins before `head_end` stands for the first character of the whole text; pieces and
+  // `head_end` point into one buffer. Null: nothing does, since that character was removed or
+  // belongs to another piece.
   virtual void take(std::span<const std::string_view> pieces, const char* head_end) = 0;
 
  protected:

@@ -1,6 +1,7 @@
 // How the ranks of a job find each other: rank 0 listens, the others come to it, both prove that
 // they have the job's secret (handshake.h), and the others say who they are. Rank 0 answers at
-// once - accepted, or refused with the reason - and, when all are there, sends each the list of all.
+// once - accepted, or refused with the reason - and, when all are there, sends each the list of
+// all.
 //
 // A rank of this job that cannot be used (another version of the program, another number of ranks,
 // one that says itself that it was started wrongly) ends the rendezvous for everybody, for the rank
@@ -40,8 +41,8 @@ void decline_as_guest(const RankPlace& place, const RankInfo& self, const std::s
 // How long a rank that was accepted waits beyond the deadline for rank 0 to say who is missing.
 inline constexpr double kVerdictMarginSeconds = 2;
 
-// Of who has proved to have the job's secret. Without one, ranks of one node recognize each other by
-// their user.
+// Of who has proved to have the job's secret. Without one, ranks of one node recognize each other
+// by their user.
 bool is_trusted(const RankPlace& place, int connected_fd);
 
 // Of the program that a place belongs to.

@@ -1,6 +1,7 @@
 // A RankGroup over TCP: one connection from each rank to rank 0, whose coordinator completes what
 // the ranks begin together. A thread of its own reads and writes, keeps up the signs of life, and
-// notices when the other side falls silent or is gone; calls of other threads hand it messages and wait.
+// notices when the other side falls silent or is gone; calls of other threads hand it messages and
+// wait.
 #pragma once
 
 #include <condition_variable>

@@ -8,7 +8,8 @@
 namespace sftbench {
 namespace {
 
-// As bitsandbytes takes a name of its list for a module: the whole name, its end, or a module around it.
+// As bitsandbytes takes a name of its list for a module: the whole name, its end, or a module
+// around it.
 bool is_skipped(const std::string& linear, const std::string& module) {
   return linear == module || linear.ends_with("." + module) || linear.starts_with(module + ".") ||
          linear.find("." + module + ".") != linear.npos;

@@ -12,7 +12,8 @@ namespace sftbench {
 // All but the targets. REQUIRES: the experiment has adapters.
 LoraPlan lora_plan(const RequestReader& request);
 
-// Why they do not fit the model, whose linears are quantized or not; empty: they do. The engine says the same later.
+// Why they do not fit the model, whose linears are quantized or not; empty: they do. The engine
+// says the same later.
 std::string adapters_refusal(const LoraPlan& plan, bool quantized, const KnownModel& model);
 
 }  // namespace sftbench

@@ -9,8 +9,8 @@
 namespace sftbench {
 
 // Whole names of the linears that a regular expression matches from end to end, as peft takes a
-// target_modules that is a text. RunError(kUnsupported): it is none, matches no linear, or takes too
-// long.
+// target_modules that is a text. RunError(kUnsupported): it is none, matches no linear, or takes
+// too long.
 std::vector<std::string> linears_that_match(const Json& hf_config, const std::string& expression);
 
 // What peft takes for a family where nothing is said; for those that it knows nothing of, what the

@@ -138,8 +138,8 @@ class ModelFit : RequestReader {
     chosen_.targets = std::move(found);
   }
 
-  // As the engine does, before it is asked. A family that is not known here is left to it. Entities of a
-  // space mostly ask for what the one before asked for.
+  // As the engine does, before it is asked. A family that is not known here is left to it. Entities
+  // of a space mostly ask for what the one before asked for.
   void require_adapters_fit() const {
     if (inputs_.contains("use_dora") && inputs_.contains("alora_invocation_string")) {
       throw RunError(ReasonCode::kUnsupported,

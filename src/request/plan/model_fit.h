@@ -1,5 +1,5 @@
-// What a model's config.json says of an entity: whether it can be trained so, and which of its linears
-// adapters go to.
+// What a model's config.json says of an entity: whether it can be trained so, and which of its
+// linears adapters go to.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 namespace sftbench {
 
 // config.json can say more than the catalog knows. RunError(kUnsupported): a family that is not
-// trained, layers of another class than FSDP is to wrap, no experts for fast_moe, rows beyond learned positions,
-// linears that bitsandbytes skips. RunError(kRule7).
+// trained, layers of another class than FSDP is to wrap, no experts for fast_moe, rows beyond
+// learned positions, linears that bitsandbytes skips. RunError(kRule7).
 void require_model_fits(const RequestReader& request, const ModelSource& model);
 
 // The catalog's targets; empty for a model of one's own, since a folder may be called like a model
@@ -25,9 +25,9 @@ struct AdaptedLinears {
   std::vector<std::string> notes;
 };
 
-// What the user names stands. Else the catalog's; and of a model that it does not know what peft takes
-// for the family. REQUIRES: the experiment has adapters. RunError(kUnsupported): a target that names
-// no linear, a rank that is none of a linear's.
+// What the user names stands. Else the catalog's; and of a model that it does not know what peft
+// takes for the family. REQUIRES: the experiment has adapters. RunError(kUnsupported): a target
+// that names no linear, a rank that is none of a linear's.
 AdaptedLinears adapted_linears(const RequestReader& request, const ModelSource& model);
 
 struct ModelVerdict {

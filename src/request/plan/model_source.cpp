@@ -242,7 +242,8 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
   return source;
 }
 
-// A model as its files would be, which its reader would refuse: experts, sizes that codes do not fill.
+// A model as its files would be, which its reader would refuse: experts, sizes that codes do not
+// fill.
 void refuse_unquantizable(const ModelSource& source) {
   if (!trains_family(family_of(source.hf_config))) return;
   try {

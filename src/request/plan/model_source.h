@@ -14,8 +14,8 @@ namespace sftbench {
 // known.
 //
 // format: "Vanilla", or "GPTQ-Quantized", whose random weights are quantized as AutoGPTQ does it by
-// default where config.json does not say how: 4 bits, groups of 128. with_tokenizer: the folder has to have
-// one, because no other is named.
+// default where config.json does not say how: 4 bits, groups of 128. with_tokenizer: the folder has
+// to have one, because no other is named.
 ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
                        const ModelCatalog& models, bool with_tokenizer = true);
@@ -58,8 +58,8 @@ std::string foreign_layer_class_refusal(const std::string& name, const std::stri
 // What products are computed in: PrecisionPlan's autocast.
 Autocast autocast_of(Autocast mixed_precision, bool bf16, bool fp16);
 
-// RunError(kUnsupported) when no family of that name is trained; `place`, which may be empty, is the
-// evidence.
+// RunError(kUnsupported) when no family of that name is trained; `place`, which may be empty, is
+// the evidence.
 void refuse_unknown_family(const std::string& name, const std::string& family,
                            const std::string& place);
 

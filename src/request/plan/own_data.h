@@ -8,8 +8,8 @@
 
 namespace sftbench {
 
-// "pairs" of ./data/pairs.jsonl, and of a folder ./pairs/. "ORG/NAME:CONFIG" of a dataset of the hub, by
-// its name or by the path of its snapshot.
+// "pairs" of ./data/pairs.jsonl, and of a folder ./pairs/. "ORG/NAME:CONFIG" of a dataset of the
+// hub, by its name or by the path of its snapshot.
 std::string own_dataset_name(const std::string& given);
 
 // Replaces `training_data_path`, if it is among the inputs: the dataset has its file's name, and a

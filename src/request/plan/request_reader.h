@@ -43,8 +43,8 @@ class RequestReader {
   // One of the vision datasets, or data of the user's own with a column of pictures.
   bool has_images() const;
 
-  // Notes "<property> <value> has <effect>" of each that the experiment has and that differs from its
-  // default.
+  // Notes "<property> <value> has <effect>" of each that the experiment has and that differs from
+  // its default.
   void note_unless_default(const std::vector<std::string>& properties, const std::string& effect,
                            std::vector<std::string>& notes) const;
 

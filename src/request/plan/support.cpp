@@ -227,7 +227,8 @@ class Judge {
     }
   }
 
-  // As the engine, when it begins. How many steps there are is known then; before, where max_steps says it.
+  // As the engine, when it begins. How many steps there are is known then; before, where max_steps
+  // says it.
   void refuse_schedule() {
     try {
       const std::string name = argument("lr_scheduler_type").get<std::string>();

@@ -5,7 +5,8 @@
 
 namespace sftbench {
 
-// Whether entities that differ in this property alone may differ in what this version can do of them.
+// Whether entities that differ in this property alone may differ in what this version can do of
+// them.
 bool support_depends_on(const std::string& property);
 
 }  // namespace sftbench

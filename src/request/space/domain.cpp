@@ -36,8 +36,8 @@ YamlNode scalar(Json value, int line) {
 
 using Steps = Dimension::Steps;
 
-// What the experiments of ado's SFTTrainer know (2.3): None where it is the default or a name of its
-// own, of the kernels all or none, whole numbers alone, and names by their name.
+// What the experiments of ado's SFTTrainer know (2.3): None where it is the default or a name of
+// its own, of the kernels all or none, whole numbers alone, and names by their name.
 bool is_known_to_ado(const PropertySpec& spec, const Json& value) {
   if (spec.argument) return true;  // that the property is none of ado's, its name says
   if (value.is_number_float() && spec.kind == PropertyKind::kNumber) {

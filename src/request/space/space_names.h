@@ -12,7 +12,8 @@ namespace sftbench {
 
 class SpaceNames {
  public:
-  // What a file gives is said to `of_file`, all else to `of_command_line`. All references outlive it.
+  // What a file gives is said to `of_file`, all else to `of_command_line`. All references outlive
+  // it.
   SpaceNames(const Catalog& catalog, Diagnostics& of_file, Diagnostics& of_command_line);
 
   // A model beyond the catalog's.

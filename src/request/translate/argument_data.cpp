@@ -11,8 +11,8 @@
 
 namespace sftbench {
 
-// trl's names of a dataset, of which --data makes one. It evaluates the other split where eval_strategy
-// asks for evaluations.
+// trl's names of a dataset, of which --data makes one. It evaluates the other split where
+// eval_strategy asks for evaluations.
 void ArgumentFileReader::settle_hub_data() {
   const HubData& data = hub_data_;
   const GivenValue* other = find("training_data_path");

@@ -1,4 +1,5 @@
-// Keys of kernels: attention, fast_kernels, experts, and what Liger and Cut Cross-Entropy put in a model's place.
+// Keys of kernels: attention, fast_kernels, experts, and what Liger and Cut Cross-Entropy put in a
+// model's place.
 #include "sftbench/base/text.h"
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_reader.h"

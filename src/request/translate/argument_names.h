@@ -23,7 +23,8 @@ struct ArgumentName {
 const ArgumentName* find_argument(const std::string& key);
 const std::vector<std::string>& argument_keys();
 
-// true, false and None also for Python's spelling in quotes, as fms-hf-tuning's configurations have it.
+// true, false and None also for Python's spelling in quotes, as fms-hf-tuning's configurations have
+// it.
 std::string argument_text(const YamlNode& node);
 // No value, an empty text, an empty list or mapping: it leaves the key to other files.
 bool says_nothing(const YamlNode& node);

@@ -431,8 +431,8 @@ void ArgumentFileReader::fsdp(const YamlNode& node, const std::string& path) {
   }
 }
 
-// A file, LLMForge's {config_path: FILE}, or as transformers takes it the configuration itself, also as text. It is
-// read when all else is known.
+// A file, LLMForge's {config_path: FILE}, or as transformers takes it the configuration itself,
+// also as text. It is read when all else is known.
 void ArgumentFileReader::deepspeed_key(const YamlNode& node, const std::string& path) {
   const std::optional<YamlNode> block = mapping_of(node);
   const YamlNode* named = block ? block->find("config_path") : &node;

@@ -14,8 +14,9 @@ enum class ArgumentUse {
   kIdle,      // changes nothing that is measured; `what`: why
 };
 
-// One row for all keys that are the same thing, with spaces between them. `neutral`: values, with | between
-// them, that say nothing here: those that a library writes where nobody has chosen. So does no value.
+// One row for all keys that are the same thing, with spaces between them. `neutral`: values, with |
+// between them, that say nothing here: those that a library writes where nobody has chosen. So does
+// no value.
 struct ArgumentRow {
   const char* keys;
   ArgumentUse use;

@@ -1,4 +1,5 @@
-// What the keys of argument files say, as it is gathered: values of properties, each once, and all that is wrong.
+// What the keys of argument files say, as it is gathered: values of properties, each once, and all
+// that is wrong.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace sftbench {
 
 class ArgumentValues {
  public:
-  // From here on keys are of this file, which outlives the reading, and come before those of files before it.
+  // From here on keys are of this file, which outlives the reading, and come before those of files
+  // before it.
   void begin_file(Diagnostics& diagnostics);
   // The same, except that it has to agree with all of them.
   void begin_beside(Diagnostics& diagnostics);

@@ -28,7 +28,8 @@ YamlNode own_text(std::string text) {
   return node;
 }
 
-// What a handler's arguments mean: its name -> names of fn_kwargs -> property; "": without effect here.
+// What a handler's arguments mean: its name -> names of fn_kwargs -> property; "": without effect
+// here.
 using Handlers = std::map<std::string, std::map<std::string, std::string>>;
 
 const Handlers& handlers() {
@@ -301,7 +302,8 @@ struct SetShare {
   int line;
 };
 
-// All sets that are trained on have a share, or none has. A share that is none has been named before.
+// All sets that are trained on have a share, or none has. A share that is none has been named
+// before.
 void check_shares(const std::vector<SetShare>& shares, const YamlNode& list,
                   const std::string& path, Diagnostics& diagnostics) {
   const auto said = std::count_if(shares.begin(), shares.end(),

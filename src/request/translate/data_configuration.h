@@ -1,5 +1,5 @@
-// The data configuration of fms-hf-tuning (dataprocessor, datasets, data_handlers): each dataset is a file or a folder with
-// one form of entries.
+// The data configuration of fms-hf-tuning (dataprocessor, datasets, data_handlers): each dataset is
+// a file or a folder with one form of entries.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ namespace sftbench {
 using TakeValue =
     std::function<void(const std::string& property, YamlNode value, const std::string& path)>;
 
-// What `node`, the value of the key dataprocessor or datasets, says. Errors: what has no equal here, by its name.
-// `notes` get what is taken for something that is alike.
+// What `node`, the value of the key dataprocessor or datasets, says. Errors: what has no equal
+// here, by its name. `notes` get what is taken for something that is alike.
 void read_data_processor(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
                          const TakeValue& take);
 void read_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,

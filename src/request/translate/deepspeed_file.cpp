@@ -13,14 +13,15 @@ namespace sftbench {
 namespace {
 
 struct DeepspeedRow {
-  const char* names;  // with spaces between them, each as it is in `zero_optimization`
-  const char*
-      neutral;  // values, with | between them, that have an equal; null: any, and it changes nothing
+  const char* names;    // with spaces between them, each as it is in `zero_optimization`
+  const char* neutral;  // values, with | between them, that have an equal; null: any, and it
+                        // changes nothing
   const char* instead = "";
 };
 
-// What is no training argument. Sizes and switches of buffers, prefetching and printing change nothing: numbers and
-// strategy are the same with any of their values. This program's unit is a layer.
+// What is no training argument. Sizes and switches of buffers, prefetching and printing change
+// nothing: numbers and strategy are the same with any of their values. This program's unit is a
+// layer.
 constexpr DeepspeedRow kDeepspeedRows[] = {
     {"steps_per_print prescale_gradients gradient_predivide_factor monitor_config "
      "seq_parallel_communication_data_type wall_clock_breakdown memory_breakdown "
@@ -281,8 +282,8 @@ class DeepspeedReader {
                           "unless warmup_type is linear");
   }
 
-  // Of the scaler of float16, which is torch's. Without float16 it is not there. DeepSpeed's own defaults shrink and
-  // raise the scale at other steps, and no update has other gradients by that.
+  // Of the scaler of float16, which is torch's. Without float16 it is not there. DeepSpeed's own
+  // defaults shrink and raise the scale at other steps, and no update has other gradients by that.
   void scaling(const YamlNode& node, const std::string& name, const std::string& ours,
                const std::string& default_there) {
     if (!uses_fp16_ || is_value(node, ours)) return;

@@ -1,6 +1,6 @@
-// DeepSpeed's configuration (ds_config.json) as properties of this program: the stages of ZeRO are sharding strategies,
-// its offload is this program's, and what remains are training arguments. "auto" leaves a value to the arguments, as
-// transformers does.
+// DeepSpeed's configuration (ds_config.json) as properties of this program: the stages of ZeRO are
+// sharding strategies, its offload is this program's, and what remains are training arguments.
+// "auto" leaves a value to the arguments, as transformers does.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace sftbench {
 
-// What is no property. The three sizes are those that DeepSpeed relates: train_batch_size = micro-batch x
-// accumulation x ranks.
+// What is no property. The three sizes are those that DeepSpeed relates: train_batch_size =
+// micro-batch x accumulation x ranks.
 struct DeepspeedFile {
   std::optional<int64_t> train_batch_size;
   std::optional<int64_t> batch_of_device;

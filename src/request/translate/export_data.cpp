@@ -99,7 +99,8 @@ class DataExporter {
       out_.notes.push_back("all of an entry bears loss: response_template has no equal in " +
                            program_);
   }
-  // trl needs marks in the template to tell what assistants say, but for well-known ones it adds them.
+  // trl needs marks in the template to tell what assistants say, but for well-known ones it adds
+  // them.
   void put_trls_conversations() {
     Json& arguments = out_.arguments;
     const std::string& text = data_.chat_template;

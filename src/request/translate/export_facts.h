@@ -1,4 +1,5 @@
-// What a job says that another program's arguments have to say, too, as properties and their values.
+// What a job says that another program's arguments have to say, too, as properties and their
+// values.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// What the programs of --export take. Their keys are those of argument_table.h, which says what each means.
+// What the programs of --export take. Their keys are those of argument_table.h, which says what
+// each means.
 #pragma once
 
 #include <string>

@@ -83,7 +83,8 @@ bool are_of(const YamlNode& node, const std::vector<std::string>& values) {
                      [&](const YamlNode& item) { return is_one_of(item, values); });
 }
 
-// Keys that choose what bears loss, and where a message has its role and its words: what is done here, or an error.
+// Keys that choose what bears loss, and where a message has its role and its words: what is done
+// here, or an error.
 void require_usual_messages(const YamlNode& set, const std::string& path,
                             Diagnostics& diagnostics) {
   using Values = std::vector<std::string>;

@@ -1,5 +1,5 @@
-// The sets of data that other programs' argument files list: the alignment handbook's dataset_mixture, and axolotl's
-// datasets.
+// The sets of data that other programs' argument files list: the alignment handbook's
+// dataset_mixture, and axolotl's datasets.
 #pragma once
 
 #include <string>

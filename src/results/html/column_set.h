@@ -16,8 +16,8 @@
 
 namespace sftbench::html {
 
-// A column with more different numbers is not worth codes: from then on every number is a new value,
-// equal or not, and the page gets them as 32-bit floats.
+// A column with more different numbers is not worth codes: from then on every number is a new
+// value, equal or not, and the page gets them as 32-bit floats.
 inline constexpr size_t kMostExactNumbers = 4096;
 
 class Column {

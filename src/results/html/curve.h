@@ -52,11 +52,11 @@ struct Line {
 // first line gives. A line without a reading at a place has its last one there.
 Curve merged(Quantity quantity, const std::vector<Line>& lines, size_t most);
 
-// Little endian. The head: quantity and flags (8 bits each; 1: least and greatest, 2: x as the curve
-// before), the number of places (16 bits), then six floats of 32 bits. They are least and greatest x,
-// least and greatest value, limit and mark. The places: all x, means, least and greatest, 16 bits
-// each. Such a number is a share of the way from least to greatest, and 65535 is none. Padded to 4
-// bytes.
+// Little endian. The head: quantity and flags (8 bits each; 1: least and greatest, 2: x as the
+// curve before), the number of places (16 bits), then six floats of 32 bits. They are least and
+// greatest x, least and greatest value, limit and mark. The places: all x, means, least and
+// greatest, 16 bits each. Such a number is a share of the way from least to greatest, and 65535 is
+// none. Padded to 4 bytes.
 std::string encoded(const std::vector<Curve>& curves);
 
 }  // namespace sftbench::html

@@ -1,5 +1,5 @@
-// --track aim-info=FILE: the JSON that ado's wrapper of fms-hf-tuning writes to --aim_info_path, with
-// aggregated metrics, as ado asks for them. Its reader is Metrics.from_aim_info_dict in
+// --track aim-info=FILE: the JSON that ado's wrapper of fms-hf-tuning writes to --aim_info_path,
+// with aggregated metrics, as ado asks for them. Its reader is Metrics.from_aim_info_dict in
 // wrapper_fms_hf_tuning/callbacks/metrics_tracker.py.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A file that grows in pieces, each of them written whole or taken back: what is there can be read while
-// the run goes on, and after a full disk.
+// A file that grows in pieces, each of them written whole or taken back: what is there can be read
+// while the run goes on, and after a full disk.
 #pragma once
 
 #include <cstdint>

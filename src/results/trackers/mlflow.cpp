@@ -299,8 +299,9 @@ void MlflowTracker::close(const TrackerEnding& ending) {
        {{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds(ending.wall_s)}});
 }
 
-// A server that was down before gets one more try, one that never answered in this run three: cells of a
-// sweep that take a second each must not wait ten for it. Any other has until the time is over.
+// A server that was down before gets one more try, one that never answered in this run three: cells
+// of a sweep that take a second each must not wait ten for it. Any other has until the time is
+// over.
 void MlflowTracker::end(const TrackerEnding& ending) {
   if (ending.measurement) {
     for (const Point& point : points_of_measurement(*ending.measurement, step_, ending.wall_s)) {

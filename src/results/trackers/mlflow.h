@@ -1,8 +1,8 @@
 // --track mlflow=URI: a run on an MLflow tracking server, through its REST API 2.0.
 //
-// Nothing here waits between two attempts: what could not be sent stays in a bounded list, and a later
-// flush() tries again. Everything may be sent twice: the run is found by a tag, a parameter may be set
-// again to what it is, and of equal metrics the server keeps one.
+// Nothing here waits between two attempts: what could not be sent stays in a bounded list, and a
+// later flush() tries again. Everything may be sent twice: the run is found by a tag, a parameter
+// may be set again to what it is, and of equal metrics the server keeps one.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// The values that trackers get, made from events: one list for all kinds, so that each shows the same.
+// The values that trackers get, made from events: one list for all kinds, so that each shows the
+// same.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // What TensorBoard's event files are made of: records with checksums, and protocol buffers in them.
 //
-// The few messages that are written here have some twenty fields of five wire types. Written by hand they
-// need these hundred lines, while libprotobuf would come with generated code and a library of its own
-// (and a second one beside that in libtorch). Formats: tensorflow/core/lib/io/record_writer.h,
-// protobuf.dev "Encoding".
+// The few messages that are written here have some twenty fields of five wire types. Written by
+// hand they need these hundred lines, while libprotobuf would come with generated code and a
+// library of its own (and a second one beside that in libtorch). Formats:
+// tensorflow/core/lib/io/record_writer.h, protobuf.dev "Encoding".
 #pragma once
 
 #include <cstdint>

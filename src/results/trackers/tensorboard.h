@@ -31,8 +31,8 @@ class TensorboardTracker : public Tracker {
   int64_t step_ = 0;
 };
 
-// "<name>-<entity id>", cut to what a file name can hold. The name comes first, so that a measurement that
-// is repeated finds its folder.
+// "<name>-<entity id>", cut to what a file name can hold. The name comes first, so that a
+// measurement that is repeated finds its folder.
 std::string tensorboard_folder(const TrackedRun& run);
 
 }  // namespace sftbench

@@ -1,5 +1,6 @@
 // The events that TensorBoard reads, as records of an event file. Field numbers are those of
-// tensorboard/compat/proto/{event,summary}.proto and tensorboard/plugins/hparams/{api,plugin_data}.proto.
+// tensorboard/compat/proto/{event,summary}.proto and
+// tensorboard/plugins/hparams/{api,plugin_data}.proto.
 #pragma once
 
 #include <cstdint>

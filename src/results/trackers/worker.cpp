@@ -138,7 +138,8 @@ void Trackers::Worker::push(TrackedEvent event) {
     return;
   }
   state_->queue.push_back(std::move(event));
-  // Else the thread comes by itself: waking it for each step would cost the step more than the event.
+  // Else the thread comes by itself: waking it for each step would cost the step more than the
+  // event.
   if (state_->queue.size() == state_->limits.queue_events / 2) state_->wake.notify_one();
 }
 

@@ -3,7 +3,7 @@
 //
 //   SFTBENCH_JOB_SECRET       itself, at least 16 characters
 //   SFTBENCH_JOB_SECRET_FILE  a file with it that its owner alone may read or write
-//   Open MPI's mpirun         the random key that it gives to all ranks of a job, and to nobody else
+//   Open MPI's mpirun         the random key that it gives to all ranks of a job alone
 //
 // Slurm, torchrun and Kubernetes give their tasks numbers and names that others can see, too.
 #pragma once

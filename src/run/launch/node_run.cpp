@@ -309,7 +309,8 @@ class NodeRun {
     for (Launched& launched : all_) {
       if (launched.ended) continue;
       launched.task.close();
-      // ssh ends at once and could not bring back what rank 0 has to say: the end of its input asks.
+      // ssh ends at once and could not bring back what rank 0 has to say: the end of its input
+      // asks.
       if (signal == SIGTERM && launch_.launcher == "ssh") continue;
       launched.process->signal_group(signal);
     }

@@ -76,8 +76,8 @@ class LocalEngine : public CampaignEngine {
     arguments_.assign(words.begin() + 1, words.end());
     environment_.assign(plan.environment.begin(), plan.environment.end());
     hide_secrets(arguments_, environment_);
-    // This program ends when the one that waits for it is killed. Of another nothing is known. The tether takes its
-    // own words off, so that a hidden word keeps its number.
+    // This program ends when the one that waits for it is killed. Of another nothing is known. The
+    // tether takes its own words off, so that a hidden word keeps its number.
     if (program_ == default_program())
       arguments_.insert(arguments_.begin(), {kTetherCommand, program_});
     const fs::path folder = fs::path(plan.output) / "workers";

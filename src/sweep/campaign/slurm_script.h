@@ -8,8 +8,8 @@
 
 namespace sftbench {
 
-// `count` of the group's workers, for sbatch. InputError where a folder's name cannot stand on a line
-// #SBATCH.
+// `count` of the group's workers, for sbatch. InputError where a folder's name cannot stand on a
+// line #SBATCH.
 std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
                          const SlurmOptions& options, int64_t count);
 

@@ -53,8 +53,8 @@ class Handover : public torch::autograd::Function<Handover> {
 };
 
 // As torch::autograd::backward(), which would hold both tensors until it ends: two of the residual
-// stream's size beside whatever the layer holds at its peak. Nobody looks at the output, and a gradient
-// that nobody holds is added to in place.
+// stream's size beside whatever the layer holds at its peak. Nobody looks at the output, and a
+// gradient that nobody holds is added to in place.
 void send_back(torch::Tensor output, torch::Tensor gradient) {
   const torch::Tensor root =
       Handover::apply(output, c10::make_intrusive<GradientCapsule>(std::move(gradient)));
@@ -158,7 +158,8 @@ class SegmentCheckpoint : public ActivationPolicy {
   };
 
   torch::Tensor take_input_gradient() {
-    // The loss still has the last layer's graph, and with it this input: the gradient must not stay there.
+    // The loss still has the last layer's graph, and with it this input: the gradient must not stay
+    // there.
     torch::Tensor gradient = std::move(segments_.back().input.mutable_grad());
     segments_.pop_back();
     return gradient;

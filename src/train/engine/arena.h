@@ -25,8 +25,8 @@ class Arena {
   // REQUIRES: `block` came from allocate() and was not given back.
   void free(void* block);
 
-  // Makes the first `bytes` readable and writable, without taking pages for them. Null when the kernel
-  // gives no more memory.
+  // Makes the first `bytes` readable and writable, without taking pages for them. Null when the
+  // kernel gives no more memory.
   std::byte* commit(size_t bytes);
 
   bool owns(const void* block) const { return block >= base_ && block < base_ + capacity_bytes_; }

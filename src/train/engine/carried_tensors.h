@@ -1,5 +1,6 @@
-// Tensors that a checkpoint has of parts that are not trained, such as the vision tower beside a text model
-// (Family::canonical_name). Saved models take them over from the checkpoint, as they are.
+// Tensors that a checkpoint has of parts that are not trained, such as the vision tower beside a
+// text model (Family::canonical_name). Saved models take them over from the checkpoint, as they
+// are.
 #pragma once
 
 #include <cstdint>

@@ -26,10 +26,10 @@ class Checkpoints {
 };
 
 // As job.save says. Collective: makes the folder of checkpoints, rids it of what was left
-// half-written, and keeps other runs out of it and of the model's place. RunError(kUnsupported) when
-// a rank does not see the files of the others, or for a choice that is not known. RunError(kWeights)
-// when a folder cannot be written to, another run writes there, or there is no room for what will be
-// written.
+// half-written, and keeps other runs out of it and of the model's place. RunError(kUnsupported)
+// when a rank does not see the files of the others, or for a choice that is not known.
+// RunError(kWeights) when a folder cannot be written to, another run writes there, or there is no
+// room for what will be written.
 std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, int64_t total_steps,
                                               const TrainedState& state);
 

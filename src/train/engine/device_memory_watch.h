@@ -1,5 +1,6 @@
-// What a GPU held when it held most: which phase and layer asked for the memory that made it so, and
-// which allocated what was there. It follows libtorch's caching allocator, allocation by allocation.
+// What a GPU held when it held most: which phase and layer asked for the memory that made it so,
+// and which allocated what was there. It follows libtorch's caching allocator, allocation by
+// allocation.
 #pragma once
 
 #include <memory>
@@ -18,8 +19,8 @@ class DeviceMemoryWatch {
   // What the rank does from now on. Allocations count as made there, of whichever thread they are.
   virtual void at(const std::string& place) = 0;
 
-  // Since the watch was made. Held bytes are rounded as the allocator rounds small requests. What it
-  // does not split off a larger block is not counted.
+  // Since the watch was made. Held bytes are rounded as the allocator rounds small requests. What
+  // it does not split off a larger block is not counted.
   virtual MemoryPeak peak() const = 0;
 };
 

@@ -77,7 +77,8 @@ void fill_experts(const std::vector<ExpertTensor>& experts, ProcessMesh& mesh,
 }
 
 Tensor RankExperts::exchange_counts(const Tensor& counts) {
-  // Of a rehearsal's other ranks, which send what this one sends. Counts are exchanged all the same.
+  // Of a rehearsal's other ranks, which send what this one sends. Counts are exchanged all the
+  // same.
   const bool assumed = ops::EvenRoutes::are_assumed();
   const Tensor sent = counts.to(device_);
   const Tensor received = torch::empty_like(sent);

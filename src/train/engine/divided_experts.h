@@ -1,5 +1,5 @@
-// Expert parallelism put together: which tensors of a model hold experts, which of their values this
-// rank keeps, and the exchange of rows over the ranks' communicators.
+// Expert parallelism put together: which tensors of a model hold experts, which of their values
+// this rank keeps, and the exchange of rows over the ranks' communicators.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ namespace sftbench {
 std::vector<ExpertTensor> take_experts(CausalLm& model, std::vector<ParameterUnit>& units,
                                        const ProcessMesh& mesh);
 
-// Gives this rank's experts their values, layer by layer, and cuts tensors of several experts to its
-// rows. `fill` sets wanted elements of whole tensors.
+// Gives this rank's experts their values, layer by layer, and cuts tensors of several experts to
+// its rows. `fill` sets wanted elements of whole tensors.
 void fill_experts(const std::vector<ExpertTensor>& experts, ProcessMesh& mesh,
                   const FillUnit& fill);
 

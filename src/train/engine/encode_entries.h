@@ -18,7 +18,8 @@ namespace sftbench {
 // `units`: what batches are made of, entries or packs.
 StepPlan plan_steps(const TrainingJob& job, int64_t units);
 
-// `rank` of data_ranks(). What it has to encode of them: what it reads and, to find the largest batch, what all do.
+// `rank` of data_ranks(). What it has to encode of them: what it reads and, to find the largest
+// batch, what all do.
 std::vector<int64_t> units_to_encode(const TrainingJob& job, StepPlan& plan, int64_t rank);
 
 // Of a completed tokenizer.
@@ -30,8 +31,8 @@ std::vector<int32_t> invocation_of(const TrainingJob& job, const Tokenizer& toke
 // What the counts of a cache are counts of. Nothing has to be counted where ids are given.
 std::string counted_text(const DataSource& data);
 
-// Tokenizes, remembering the counts in the source's cache when it has one. RunError(kData) with file and line of what is wrong
-// with the entries.
+// Tokenizes, remembering the counts in the source's cache when it has one. RunError(kData) with
+// file and line of what is wrong with the entries.
 template <typename Dataset>
 void encode_entries(Dataset& dataset, const std::vector<int64_t>& entries, const DataSource& source,
                     const std::string& tokenizer_directory, int threads, WorkCount& work) {

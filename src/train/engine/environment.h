@@ -5,8 +5,8 @@
 
 namespace sftbench {
 
-// {libtorch, blas, onednn, threads, cpu_instructions, cuda, nccl, driver, gpus}; null where there is
-// none.
+// {libtorch, blas, onednn, threads, cpu_instructions, cuda, nccl, driver, gpus}; null where there
+// is none.
 Json engine_environment();
 
 }  // namespace sftbench

@@ -87,7 +87,8 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
     const double share =
         reader_.context == nullptr ? 1 : 1.0 / static_cast<double>(reader_.context->size());
     const auto entries = static_cast<double>(batch.entries.size());
-    // Behind virtual tokens the first token of a row is predicted, too, which Trainer's mean is not divided by.
+    // Behind virtual tokens the first token of a row is predicted, too, which Trainer's mean is not
+    // divided by.
     const auto tokens = static_cast<double>(rows.loss_tokens + read.undivided);
     own.entries += entries * share;
     if (tokens == 0) continue;

@@ -27,8 +27,8 @@ struct EvaluationData {
   };
   std::shared_ptr<const EncodedEntries> dataset;  // these entries of it are encoded
   std::vector<Batch> batches;
-  std::vector<int64_t>
-      generated;  // the first of all ranks' entries, encoded on each: texts that the model goes on with
+  std::vector<int64_t> generated;  // the first of all ranks' entries, encoded on each: texts that
+                                   // the model goes on with
   Padding padding = Padding::kLongest;
   int64_t pad_id = 0;
 };

@@ -49,7 +49,8 @@ std::set<int32_t> ends_of(const Json& hf_config, const Tokenizer& tokenizer) {
   return ends;
 }
 
-// Beyond the length of pre-training LongRoPE turns all positions by other angles, those before, too.
+// Beyond the length of pre-training LongRoPE turns all positions by other angles, those before,
+// too.
 int64_t most_positions(const ModelConfig& model) {
   return model.rotary && model.rope.type == RopeType::kLong
              ? model.rope.original_max_position_embeddings

@@ -1,5 +1,6 @@
-// What the model writes behind the beginnings of held-out entries, by greedy decoding: transformers'
-// generate(do_sample=False). All rows go on together, one token a pass, so that none is padded.
+// What the model writes behind the beginnings of held-out entries, by greedy decoding:
+// transformers' generate(do_sample=False). All rows go on together, one token a pass, so that none
+// is padded.
 #pragma once
 
 #include <torch/types.h>
@@ -29,9 +30,9 @@ struct GenerationRows {
   int64_t most_positions = 0;  // of a row, which the model knows
 };
 
-// Of the job's first held-out entries, but those without a prompt or without what bears loss, in a model that puts so
-// many virtual tokens in front. RunError(kUnsupported) where a prompt has more positions than the model knows, or than
-// LongRoPE's pre-training had.
+// Of the job's first held-out entries, but those without a prompt or without what bears loss, in a
+// model that puts so many virtual tokens in front. RunError(kUnsupported) where a prompt has more
+// positions than the model knows, or than LongRoPE's pre-training had.
 GenerationRows generation_rows(const TrainingJob& job, const EvaluationData& data,
                                const Tokenizer& tokenizer, const ModelConfig& model,
                                int64_t virtual_tokens);

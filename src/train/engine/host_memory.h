@@ -26,13 +26,14 @@ void install_host_memory();
 
 HostMemoryStatistics host_memory_statistics();
 
-// Takes the pages of the arena's first bytes from the kernel, by several threads and while others use them
-// already. A thread that meets them one after the other waits for the kernel to clear each. On a virtual
-// machine whose host has to find the memory first, that takes longer than all else before the first
-// step. Nothing happens where the kernel is older than Linux 5.14.
+// Takes the pages of the arena's first bytes from the kernel, by several threads and while others
+// use them already. A thread that meets them one after the other waits for the kernel to clear
+// each. On a virtual machine whose host has to find the memory first, that takes longer than all
+// else before the first step. Nothing happens where the kernel is older than Linux 5.14.
 class HostMemoryAhead {
  public:
-  // `bytes` that will be used in any case: they count as used from now on. REQUIRES: memory is installed.
+  // `bytes` that will be used in any case: they count as used from now on. REQUIRES: memory is
+  // installed.
   HostMemoryAhead(int64_t bytes, int threads);
   ~HostMemoryAhead();  // waits for all of them
   HostMemoryAhead(const HostMemoryAhead&) = delete;

@@ -27,8 +27,8 @@ class ImagesAhead {
   void begin(std::vector<std::vector<int64_t>> micro_batches);
   bool has_begun() const { return images_.valid(); }
 
-  // Those that begin() was asked for, one for each micro-batch. InputError that names the entry of a picture that does not
-  // decode. REQUIRES: has_begun().
+  // Those that begin() was asked for, one for each micro-batch. InputError that names the entry of
+  // a picture that does not decode. REQUIRES: has_begun().
   std::vector<BatchImages> take() { return images_.get(); }
 
  private:

@@ -1,6 +1,6 @@
-// What has to be the same in a run that goes on from a checkpoint: all that its next step depends on
-// beside the saved state. How many ranks share the work, and by which strategy, is not part of it,
-// nor is how long the run shall be. Files are known by what is in them, wherever they stand.
+// What has to be the same in a run that goes on from a checkpoint: all that its next step depends
+// on beside the saved state. How many ranks share the work, and by which strategy, is not part of
+// it, nor is how long the run shall be. Files are known by what is in them, wherever they stand.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace sftbench {
 
-// Name -> value, flat. Reads all of the dataset's file and, under adapters and virtual tokens, of the
-// weights' files, unless it knows their digests. InputError when one of them is not there.
+// Name -> value, flat. Reads all of the dataset's file and, under adapters and virtual tokens, of
+// the weights' files, unless it knows their digests. InputError when one of them is not there.
 Json identity_of(const TrainingJob& job);
 
-// Tells a file of evaluation data from others, by its content. Empty: the job evaluates none. InputError.
+// Tells a file of evaluation data from others, by its content. Empty: the job evaluates none.
+// InputError.
 std::string evaluated_data(const TrainingJob& job);
 
 // One short text for all of it.

@@ -1,5 +1,5 @@
-// Tells observers how far a rank has come before it trains, while threads load weights and tokenize:
-// often enough for people, from a thread of its own, and only what is new.
+// Tells observers how far a rank has come before it trains, while threads load weights and
+// tokenize: often enough for people, from a thread of its own, and only what is new.
 #pragma once
 
 #include <condition_variable>

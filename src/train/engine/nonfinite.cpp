@@ -33,15 +33,16 @@ class Watch {
   std::optional<Found> found_;
 };
 
-// "model.layers.3.mlp.down_proj" -> "model.layers.3"; of a linear outside of the layers, its module.
+// "model.layers.3.mlp.down_proj" -> "model.layers.3"; of a linear outside of the layers, its
+// module.
 std::string layer_of(const std::string& name, const ModelNames& names) {
   if (!name.starts_with(names.layer_prefix)) return name.substr(0, name.rfind('.'));
   return name.substr(0, name.find('.', std::string(names.layer_prefix).size()));
 }
 
 // What comes before the linears of a layer, by the name of the linear that reads it; the first row
-// whose name the linear's begins with. "input_layernorm" and "post_attention_layernorm" stand for the
-// norms before attention and MLP, whatever the family calls them.
+// whose name the linear's begins with. "input_layernorm" and "post_attention_layernorm" stand for
+// the norms before attention and MLP, whatever the family calls them.
 struct Reader {
   const char* linear;
   std::string_view source;

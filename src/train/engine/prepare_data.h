@@ -19,8 +19,8 @@ Tokenizer own_tokenizer(const ModelSource& model);
 // Where the tokenizer came from, as results say it.
 std::string tokenizer_origin(const ModelSource& model);
 
-// Datasets with every entry encoded that this rank will read. InputError: what is wrong with a file.
-// `work` counts entries.
+// Datasets with every entry encoded that this rank will read. InputError: what is wrong with a
+// file. `work` counts entries.
 PreparedData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
                           int64_t rank, WorkCount& work);
 

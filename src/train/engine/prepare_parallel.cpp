@@ -209,7 +209,8 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   return placed;
 }
 
-// Experts are never vectors, but an optimizer sees those of its rank only, behind all other tensors.
+// Experts are never vectors, but an optimizer sees those of its rank only, behind all other
+// tensors.
 std::vector<std::string> notes_on_divided_experts(const TrainingJob& job) {
   const int64_t expert_ranks = job.parallel.expert_ranks;
   if (expert_ranks == 1) return {};

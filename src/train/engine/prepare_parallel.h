@@ -18,13 +18,14 @@ namespace sftbench {
 // What a measurement on several ranks has to say of these choices; often nothing.
 std::vector<std::string> notes_on_ranks(const TrainingJob& job);
 
-// Whether what a job offloads leaves `device`: not on CPUs, which have no other memory than the host's.
+// Whether what a job offloads leaves `device`: not on CPUs, which have no other memory than the
+// host's.
 bool offloads_from(torch::Device device);
 // For tests and benchmarks of the copies: CPUs make them, too, from host to host.
 void copy_on_cpus(bool wanted);
 
-// Whether shards and their gradients are in the host's memory: where something is sharded, and offload
-// leaves the device.
+// Whether shards and their gradients are in the host's memory: where something is sharded, and
+// offload leaves the device.
 bool offloads_shards(const TrainingJob& job, torch::Device device);
 
 struct PlacedModel {

@@ -58,7 +58,8 @@ std::optional<torch::Dtype> autocast_dtype(Autocast autocast) {
 
 std::optional<torch::Dtype> gathered_dtype(const CausalLm& model, const PrecisionPlan& plan,
                                            const torch::Device& device) {
-  // The model casts each parameter where it uses it, and wants its gradient in the parameter's dtype.
+  // The model casts each parameter where it uses it, and wants its gradient in the parameter's
+  // dtype.
   if (computes_wholly_elsewhere(model, plan, device)) return {};
   return autocast_dtype(plan.autocast);
 }

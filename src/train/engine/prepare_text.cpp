@@ -16,8 +16,8 @@
 namespace sftbench {
 namespace {
 
-// A run that has nothing to learn from need not begin. Says which it was: nothing bears loss in the entries, or
-// model_max_length cuts off what does.
+// A run that has nothing to learn from need not begin. Says which it was: nothing bears loss in the
+// entries, or model_max_length cuts off what does.
 void require_some_loss(const EncodedEntries& dataset, size_t entries, const DataSource& data) {
   if (data.model_max_length < 2) {
     throw RunError(ReasonCode::kData,

@@ -51,8 +51,9 @@ torch::Tensor leaf(std::vector<int64_t> shape, torch::ScalarType dtype, bool tra
   return tensor;
 }
 
-// A linear forward and the two products of its backward pass: [rows, out, in, FLOP/s of one product].
-// Weights take turns: in a training step each comes from memory, since the others were there between.
+// A linear forward and the two products of its backward pass: [rows, out, in, FLOP/s of one
+// product]. Weights take turns: in a training step each comes from memory, since the others were
+// there between.
 Json product(int64_t rows, int64_t in, int64_t out, torch::ScalarType dtype) {
   const torch::Tensor x = leaf({rows, in}, dtype), upstream = leaf({rows, out}, dtype, false);
   std::vector<torch::Tensor> weights = {leaf({out, in}, dtype)};
@@ -78,8 +79,8 @@ Json products(torch::ScalarType dtype) {
   return list;
 }
 
-// [rows, FLOP/s] of the output projection with the loss, forward and backward. Weights are as small as
-// a model's: larger ones give probabilities below float32's normal range, which some processors
+// [rows, FLOP/s] of the output projection with the loss, forward and backward. Weights are as small
+// as a model's: larger ones give probabilities below float32's normal range, which some processors
 // multiply thirty times slower.
 Json head(torch::ScalarType dtype) {
   constexpr int64_t kHidden = 576, kVocabulary = 49152;
@@ -98,7 +99,8 @@ Json head(torch::ScalarType dtype) {
   return list;
 }
 
-// [length, FLOP/s] of causal attention forward and backward: 2 and 5 products over half of the pairs.
+// [length, FLOP/s] of causal attention forward and backward: 2 and 5 products over half of the
+// pairs.
 Json attention(torch::ScalarType dtype) {
   constexpr int64_t kHeads = 9, kKeyHeads = 3, kHead = 64;
   Json list = Json::array();
@@ -117,8 +119,8 @@ Json attention(torch::ScalarType dtype) {
   return list;
 }
 
-// Of a norm and of an activation, counted as config/stacks.yaml counts this program's: 8 passes over
-// a value each, forward and backward together.
+// Of a norm and of an activation, counted as config/stacks.yaml counts this program's: 8 passes
+// over a value each, forward and backward together.
 double element_bytes_per_s(torch::ScalarType dtype) {
   constexpr int64_t kRows = 512, kWidth = 1024;
   constexpr double kPasses = 8;
@@ -157,7 +159,8 @@ Json probe_operators(torch::ScalarType dtype) {
 
 }  // namespace
 
-// Runs go before, between and behind operators: on a host that others use, no minute is like the next.
+// Runs go before, between and behind operators: on a host that others use, no minute is like the
+// next.
 Json probe_processors() {
   const auto device = make_training_device({}, {});  // threads and memory as in a run
   torch::manual_seed(42);

@@ -1,5 +1,5 @@
-// What this machine's processors reach, measured with the operators that train: what `doctor --probe`
-// keeps for `predict` (advise/probed_machine.h says what the members are).
+// What this machine's processors reach, measured with the operators that train: what `doctor
+// --probe` keeps for `predict` (advise/probed_machine.h says what the members are).
 #pragma once
 
 #include "sftbench/base/json.h"
@@ -7,8 +7,8 @@
 
 namespace sftbench {
 
-// {threads, dtypes: {NAME: {products, head, attention, element_bytes_per_s, runs}}, memory_bytes_per_s}.
-// Takes about a minute on two cores.
+// {threads, dtypes: {NAME: {products, head, attention, element_bytes_per_s, runs}},
+// memory_bytes_per_s}. Takes about a minute on two cores.
 Json probe_processors();
 
 // [{compute_s, update_s, rest_s} of a step, the median, for each of plan/probe_jobs.h].

@@ -24,7 +24,8 @@ constexpr double kPatienceSeconds = 20;
 constexpr int64_t kSmallNumel = 1 << 10, kLargeNumel = 4 << 20;
 constexpr size_t kBuffers = 4;
 constexpr int kSmallRounds = 50, kLargeRounds = 10;
-// A rank computes for this much longer than an exchange takes alone: it is over before it is waited for.
+// A rank computes for this much longer than an exchange takes alone: it is over before it is waited
+// for.
 constexpr double kBesideShare = 2;
 
 using Exchange = PendingCollective (*)(Communicator& world, const torch::Tensor& whole);
@@ -64,8 +65,8 @@ class ExchangeClock {
     computation_s_ = computation.seconds();  // of all ranks at once
   }
 
-  // {idle: {latency_s, bytes_per_s}, busy: ...} of exchanges in the dtype: what they take alone, and
-  // what they add to ranks that compute meanwhile.
+  // {idle: {latency_s, bytes_per_s}, busy: ...} of exchanges in the dtype: what they take alone,
+  // and what they add to ranks that compute meanwhile.
   Json times(Exchange exchange, torch::Dtype dtype) {
     const Tensors small = buffers(kSmallNumel, dtype), large = buffers(kLargeNumel, dtype);
     const double small_s = round_seconds(exchange, small, kSmallRounds, 0);

@@ -29,8 +29,8 @@ struct SavedNumbers {
 void restore_parameters(const std::filesystem::path& folder, const SavedLayout& layout,
                         const TrainedState& state);
 
-// Notes on what is not in the same bits. RunError(kUnsupported) naming a state that cannot be cut as
-// this layout needs it. InputError: a number that is missing or cannot be one of a run.
+// Notes on what is not in the same bits. RunError(kUnsupported) naming a state that cannot be cut
+// as this layout needs it. InputError: a number that is missing or cannot be one of a run.
 std::vector<std::string> restore_optimizer(const std::filesystem::path& folder,
                                            const SavedLayout& layout, const SavedNumbers& saved,
                                            const TrainedState& state);

@@ -20,9 +20,9 @@ struct SavedPieces {
   std::vector<FileSum> files;
 };
 
-// Collective, FULL: rank 0 writes model.safetensors with what the weights' directory has beside the model, or
-// peft's adapter_model.safetensors. SHARDED, LOCAL: every rank of the first replica writes a file with what it
-// owns of trained parameters.
+// Collective, FULL: rank 0 writes model.safetensors with what the weights' directory has beside the
+// model, or peft's adapter_model.safetensors. SHARDED, LOCAL: every rank of the first replica
+// writes a file with what it owns of trained parameters.
 void save_model(const TrainedState& state, const std::string& weights_directory,
                 const std::string& format, const std::filesystem::path& folder,
                 SavedPieces& pieces);

@@ -8,8 +8,9 @@
 
 namespace sftbench {
 
-// `peft_config`: null where the model itself is trained. `progress`: how far the saved weights were trained. The same
-// training leaves the same bytes, resumed or not: no time, duration or folder of results is named.
+// `peft_config`: null where the model itself is trained. `progress`: how far the saved weights were
+// trained. The same training leaves the same bytes, resumed or not: no time, duration or folder of
+// results is named.
 std::string saved_card_text(const TrainingJob& job, const Json& peft_config,
                             const TrainingProgress& progress);
 

@@ -1,5 +1,5 @@
-// The files beside saved weights: the tokenizer, the chat template and the image processor. With them transformers, peft and
-// this program read the weights as they were trained.
+// The files beside saved weights: the tokenizer, the chat template and the image processor. With
+// them transformers, peft and this program read the weights as they were trained.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace sftbench {
 
-// Whether texts have tokens that a base of `rows` rows lacks: a BOS or an EOS that its tokenizer did not have. The others
-// that are added, a pad and an unknown token, stand in no text.
+// Whether texts have tokens that a base of `rows` rows lacks: a BOS or an EOS that its tokenizer
+// did not have. The others that are added, a pad and an unknown token, stand in no text.
 bool adds_text_tokens(const Tokenizer& completed, int64_t rows);
 
-// `rows`: of the embedding that the saved weights are loaded with. Training may have added more tokens than that. The base's
-// own tokenizer is then saved. If it has no pad token, its unknown or its EOS token becomes one. InputError when a file
-// cannot be read.
+// `rows`: of the embedding that the saved weights are loaded with. Training may have added more
+// tokens than that. The base's own tokenizer is then saved. If it has no pad token, its unknown or
+// its EOS token becomes one. InputError when a file cannot be read.
 std::vector<TokenizerFile> saved_files(const TrainingJob& job, int64_t rows);
 
 }  // namespace sftbench

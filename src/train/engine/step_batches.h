@@ -72,9 +72,9 @@ struct StepBatches {
   TokenCounts own_tokens;
 };
 
-// What the step's loss is divided by: the labels behind the first of each row, as Trainer counts them, also where prompt tuning
-// predicts the first. A step without positions that bear loss has the loss and the gradients 0: Trainer goes on,
-// too.
+// What the step's loss is divided by: the labels behind the first of each row, as Trainer counts
+// them, also where prompt tuning predicts the first. A step without positions that bear loss has
+// the loss and the gradients 0: Trainer goes on, too.
 inline int64_t loss_positions(const StepBatches& batches) {
   return std::max<int64_t>(1, batches.tokens.loss_bearing - batches.undivided);
 }
@@ -91,7 +91,8 @@ struct TrainingData {
   ImageScaling scaling;
 };
 
-// The shape that more than half of the rank's micro-batches have, of the first 256; none where no shape does.
+// The shape that more than half of the rank's micro-batches have, of the first 256; none where no
+// shape does.
 std::optional<BatchShape> prevailing_shape(TrainingData& data, int64_t rank);
 
 // Of the model that will read the batches.
@@ -104,18 +105,20 @@ struct AttentionShape {
   std::vector<Layers> layers;
   int64_t scanned_values = 0;  // of the states of all Mamba-2 layers
   int64_t virtual_tokens = 0;  // prompt tuning's, in front of every row
-  // Forward FLOPs of the vision tower and the projector for one tile, times the share of a full backward pass.
+  // Forward FLOPs of the vision tower and the projector for one tile, times the share of a full
+  // backward pass.
   double tile_flops = 0;
 };
 
-// FLOPs across positions in one forward pass over one sequence, all layers: of causal attention's two
-// matrix products, and 7 for each value of a Mamba-2 state and position (Megatron-LM,
+// FLOPs across positions in one forward pass over one sequence, all layers: of causal attention's
+// two matrix products, and 7 for each value of a Mamba-2 state and position (Megatron-LM,
 // mamba_layer_flops).
 double causal_attention_flops(int64_t length, const AttentionShape& shape);
 
 class BatchSource {
  public:
-  // `world`: what steps are summed up over. Attention of the prevailing shape may take a kernel that is planned.
+  // `world`: what steps are summed up over. Attention of the prevailing shape may take a kernel
+  // that is planned.
   BatchSource(TrainingData data, AttentionShape attention, BatchReader reader, Communicator& world);
 
   const EncodedEntries& entries() const { return *data_.dataset; }

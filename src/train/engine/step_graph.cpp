@@ -69,7 +69,8 @@ class RecordedStep {
     const auto scalars = torch::TensorOptions(torch::kFloat64).device(run.device->device());
     denominator_ = torch::empty({}, scalars);
     for (const DeviceBatch& batch : batches.micro_batches) micro_batches_.push_back(copy_of(batch));
-    // What the steps before left in the allocator's cache is of no use to a graph, which has a pool of its own.
+    // What the steps before left in the allocator's cache is of no use to a graph, which has a pool
+    // of its own.
     run.device->synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
@@ -152,8 +153,8 @@ class RecordedStep {
   at::cuda::CUDAGraph graph_;
 };
 
-// Kernels are loaded when they are first launched, which a capture may not survive. Those of a recorded step that a
-// launched one does not have, once each.
+// Kernels are loaded when they are first launched, which a capture may not survive. Those of a
+// recorded step that a launched one does not have, once each.
 void load_kernels_of_records(torch::Device device) {
   const torch::NoGradGuard no_grad;
   const Tensor one = torch::ones({}, torch::TensorOptions(torch::kFloat64).device(device));

@@ -44,7 +44,8 @@ double reduced_loss(TrainingRun& run, const StepBatches& batches, const torch::T
   return loss;
 }
 
-// Where this rank is in a step: for the message should ranks hang, and for the time that each phase takes.
+// Where this rank is in a step: for the message should ranks hang, and for the time that each phase
+// takes.
 class Whereabouts {
  public:
   Whereabouts(RankGroup& group, const TrainingRun& run, StepEvent& event)
@@ -206,7 +207,8 @@ void generate(TrainingRun& run, RankAccount& account, RankGroup& group,
   account.leave_out(run, [&] { run.generation->write(by_the_model); });
 }
 
-// What is to be compared with the trained model. Trainer, too, takes none of it for the best. Seconds that it took.
+// What is to be compared with the trained model. Trainer, too, takes none of it for the best.
+// Seconds that it took.
 double look_at_start(TrainingRun& run, RankAccount& account, RankGroup& group,
                      const std::vector<TrainObserver*>& observers) {
   const bool evaluates = run.evaluation && run.evaluation->on_start();

@@ -1,5 +1,5 @@
-// What of a run goes into a checkpoint and comes out of it: the parts that have a state, and how far
-// they have come.
+// What of a run goes into a checkpoint and comes out of it: the parts that have a state, and how
+// far they have come.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,8 @@ struct TrainingRun {
 };
 
 // Builds all of it: device, model with its weights, tokenized data, tuning, optimizer.
-// `group` outlives the run; `watch` is told how far it has come. Errors as Engine::train_job() says.
+// `group` outlives the run; `watch` is told how far it has come. Errors as Engine::train_job()
+// says.
 TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch);
 
 // Where nobody looks.

@@ -1,5 +1,5 @@
-// Bloom (BigScience 2022; BloomForCausalLM): no positions, but scores that fall with the distance of
-// a key (ALiBi, Press et al. 2022), and a LayerNorm behind the embedding.
+// Bloom (BigScience 2022; BloomForCausalLM): no positions, but scores that fall with the distance
+// of a key (ALiBi, Press et al. 2022), and a LayerNorm behind the embedding.
 #pragma once
 
 #include "model/gpt.h"
@@ -21,8 +21,8 @@ class Bloom : public Gpt {
   torch::Tensor slopes_;  // [heads], where and as wide as the scores that they are added to
 };
 
-// Slope of each head: the geometric sequence of the paper, and for numbers of heads that are no power
-// of two every other member of the next one. [heads] float64.
+// Slope of each head: the geometric sequence of the paper, and for numbers of heads that are no
+// power of two every other member of the next one. [heads] float64.
 torch::Tensor alibi_slopes(int64_t heads);
 
 }  // namespace sftbench

@@ -66,8 +66,8 @@ std::pair<Tensor, Tensor> whole_of(const Tensor& block) {
   return {both[0], both[1]};
 }
 
-// Tensors that go to other ranks and come from them at once. Of what goes to one rank, or comes from
-// it, the order is that of the calls.
+// Tensors that go to other ranks and come from them at once. Of what goes to one rank, or comes
+// from it, the order is that of the calls.
 class Exchange {
  public:
   void send(int64_t rank, const Tensor& tensor) { sent_.push_back({rank, tensor}); }

@@ -1,5 +1,5 @@
-// Mixers of rows whose earlier positions a DecodingState knows. Without gradients, dropout and packed rows.
-// Shapes: B batch, S further positions, H query heads, K key/value heads, D head.
+// Mixers of rows whose earlier positions a DecodingState knows. Without gradients, dropout and
+// packed rows. Shapes: B batch, S further positions, H query heads, K key/value heads, D head.
 #pragma once
 
 #include <torch/types.h>
@@ -10,7 +10,8 @@
 
 namespace sftbench {
 
-// As ops::causal_attention: q [B, S, H, D] of all keys so far, k and v [B, S, K, D] of these positions.
+// As ops::causal_attention: q [B, S, H, D] of all keys so far, k and v [B, S, K, D] of these
+// positions.
 torch::Tensor decode_attention(DecodingState& state, const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, double scale, int64_t window,
                                const ops::ScoreTerms& terms);

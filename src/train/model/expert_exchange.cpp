@@ -12,9 +12,9 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Rows that are under way in one direction, and, in the backward pass, their gradients in the other.
-// Begin starts what End waits for, so that what runs between the two runs beside the exchange; the
-// backward pass of End starts what that of Begin waits for.
+// Rows that are under way in one direction, and, in the backward pass, their gradients in the
+// other. Begin starts what End waits for, so that what runs between the two runs beside the
+// exchange; the backward pass of End starts what that of Begin waits for.
 struct Journey : torch::CustomClassHolder {
   ExpertGroup* group = nullptr;
   std::vector<int64_t> sent, received;

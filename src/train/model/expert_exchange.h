@@ -24,8 +24,8 @@ class ExpertExchange {
   const std::vector<int64_t>& own_offsets() const { return own_offsets_; }
 
   // Rows [T k, H], sorted by expert, go to the ranks of their experts -> the rows of this rank's
-  // experts, sorted by expert, of each expert in the order of the ranks. `meanwhile` runs while rows
-  // are under way. Differentiable: gradients go the way back.
+  // experts, sorted by expert, of each expert in the order of the ranks. `meanwhile` runs while
+  // rows are under way. Differentiable: gradients go the way back.
   torch::Tensor scatter(const torch::Tensor& rows, const std::function<void()>& meanwhile) const;
   // The way back.
   torch::Tensor gather(const torch::Tensor& rows) const;

@@ -1,4 +1,5 @@
-// Shapes: B batch, S sequence, H hidden, I intermediate, E experts, k experts of a position, T = B S.
+// Shapes: B batch, S sequence, H hidden, I intermediate, E experts, k experts of a position, T = B
+// S.
 #include "model/experts.h"
 
 #include <utility>

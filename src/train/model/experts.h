@@ -1,7 +1,7 @@
-// Mixtures of experts in place of the MLP: MixtralSparseMoeBlock, Qwen2MoeSparseMoeBlock, GraniteMoeMoE, GptOssMLP. A
-// router chooses
-// experts for each position. Positions are sorted by expert, multiplied group by group without padding
-// or copies of weights (ops/grouped_linear.h), and added up by the router's weights.
+// Mixtures of experts in place of the MLP: MixtralSparseMoeBlock, Qwen2MoeSparseMoeBlock,
+// GraniteMoeMoE, GptOssMLP. A router chooses experts for each position. Positions are sorted by
+// expert, multiplied group by group without padding or copies of weights (ops/grouped_linear.h),
+// and added up by the router's weights.
 #pragma once
 
 #include <torch/types.h>
@@ -19,8 +19,8 @@ namespace sftbench {
 
 class Experts : public Mlp {
  public:
-  // Of layer number `layer`. balance: told of every choice, or null. With shared_intermediate_size an
-  // MLP that every position goes through stands beside the experts.
+  // Of layer number `layer`. balance: told of every choice, or null. With shared_intermediate_size
+  // an MLP that every position goes through stands beside the experts.
   Experts(const ModelConfig& config, int64_t layer, RouterBalance* balance,
           torch::TensorOptions options);
 

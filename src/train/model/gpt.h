@@ -1,5 +1,6 @@
-// What the models before Llama share: a pre-norm decoder with LayerNorm, biases everywhere, one fused
-// projection for queries, keys and values, and an MLP of two projections with a GELU between them.
+// What the models before Llama share: a pre-norm decoder with LayerNorm, biases everywhere, one
+// fused projection for queries, keys and values, and an MLP of two projections with a GELU between
+// them.
 #pragma once
 
 #include <torch/types.h>

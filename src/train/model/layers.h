@@ -157,12 +157,13 @@ class DenseMlp : public Mlp {
   LinearGroup input_, output_;
 };
 
-// Places that draw a dropout of their own, beside the attention of each layer, which is numbered from 0.
+// Places that draw a dropout of their own, beside the attention of each layer, which is numbered
+// from 0.
 inline constexpr uint64_t kEmbeddingPlace = std::numeric_limits<uint64_t>::max();
 inline constexpr uint64_t kFirstBranchPlace = uint64_t{1} << 32;  // two for each layer
 
-// What dropout draws from at one place of a layer in the pass that runs: nothing where the pass does
-// not train.
+// What dropout draws from at one place of a layer in the pass that runs: nothing where the pass
+// does not train.
 ops::Dropout dropout_at(double probability, uint64_t place, const ForwardPass& pass);
 
 // Linears that read the same input of width `in_features`, kept as the model's linears are:

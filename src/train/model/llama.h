@@ -1,10 +1,10 @@
-// Llama (Touvron et al. 2023; LlamaForCausalLM) and its kin: a decoder with norms, rotary positions,
-// grouped-query attention and an MLP. What distinguishes them is in their configuration:
+// Llama (Touvron et al. 2023; LlamaForCausalLM) and its kin: a decoder with norms, rotary
+// positions, grouped-query attention and an MLP. What distinguishes them is in their configuration:
 //   Mistral (Jiang et al. 2023)  queries see only the last keys (Beltagy et al. 2020)
-//   Qwen2, Qwen3 (Alibaba 2024)  biases on queries, keys and values; a norm over each of their heads
+//   Qwen2, Qwen3 (Alibaba 2024)  biases on queries, keys and values; norms over each of their heads
 //   Mixtral (Jiang et al. 2024), GraniteMoe (IBM 2024)   a mixture of experts instead of the MLP
-//   gpt-oss (OpenAI 2025)        a mixture of experts, attention sinks, windows in every other layer
-//   Granite 4 (IBM 2025)         Mamba-2 instead of attention in most layers, no positions beside it
+//   gpt-oss (OpenAI 2025)        a mixture of experts, attention sinks, windows in half the layers
+//   Granite 4 (IBM 2025)         Mamba-2 instead of attention in most layers, no positions there
 //   Granite 3 (IBM 2024)         multipliers on the embedding, the attention scores (instead of
 //                                head_dim^-1/2), the branches and the logits
 //   OLMo 2, Gemma 2 and 3        norms behind what the branches add

@@ -1,7 +1,7 @@
 // Weights from a checkpoint folder into a model. Names need no table: the models name their
-// parameters as Hugging Face does, and a family knows the spellings that there have been. What is stored in a model's dtype is copied once, from the page
-// cache to where it stays, by all threads; what is not passes a buffer that stays in a core's
-// cache.
+// parameters as Hugging Face does, and a family knows the spellings that there have been. What is
+// stored in a model's dtype is copied once, from the page cache to where it stays, by all threads;
+// what is not passes a buffer that stays in a core's cache.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -55,8 +55,8 @@ Sources sources_by_name(const std::vector<CheckpointShard>& shards, const Family
   return sources;
 }
 
-// Hugging Face wrote rotary frequencies, numbers of positions and the masks of GPT-2 and GPT-NeoX into checkpoints once; they follow from
-// config.json.
+// Hugging Face wrote rotary frequencies, numbers of positions and the masks of GPT-2 and GPT-NeoX
+// into checkpoints once; they follow from config.json.
 bool is_leftover(const std::string& name) {
   return name.ends_with("rotary_emb.inv_freq") || name.ends_with("embeddings.position_ids") ||
          name.ends_with(".attention.bias") || name.ends_with(".attention.masked_bias") ||

@@ -1,5 +1,5 @@
-// MXFP4 (Open Compute Project, Microscaling Formats 1.0, 2023): blocks of 32 numbers of 4 bits share a
-// power of two. How gpt-oss stores its experts' matrices.
+// MXFP4 (Open Compute Project, Microscaling Formats 1.0, 2023): blocks of 32 numbers of 4 bits
+// share a power of two. How gpt-oss stores its experts' matrices.
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,8 @@ std::vector<Nf4Assignment> match_nf4(CausalLm& model, const std::filesystem::pat
                                      std::set<std::string>& used,
                                      std::vector<Diagnostic>& findings);
 
-// Those that are wanted. `transposed`: dense weights are stored [in, out]. InputError for a state of
-// bitsandbytes that is not read here.
+// Those that are wanted. `transposed`: dense weights are stored [in, out]. InputError for a state
+// of bitsandbytes that is not read here.
 void load_nf4(const std::vector<Nf4Assignment>& linears, bool transposed, WorkCount* work);
 
 }  // namespace sftbench

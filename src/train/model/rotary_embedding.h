@@ -38,10 +38,11 @@ class RotaryEmbedding {
  public:
   RotaryEmbedding(const RopeConfig& rope, int64_t max_position_embeddings);
 
-  // Tables in dtype and device of what they rotate, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
-  // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
-  // the maximum. LongRoPE has other factors for sequences beyond the length of pre-training.
-  // row_length: of the whole row. The tables hold the positions of `part`, or those from `before` on.
+  // Tables in dtype and device of what they rotate, taken from ones that are kept for the longest
+  // sequence so far. Dynamic RoPE remembers the longest sequence beyond the model's maximum, until
+  // one comes that is shorter than the maximum. LongRoPE has other factors for sequences beyond the
+  // length of pre-training. row_length: of the whole row. The tables hold the positions of `part`,
+  // or those from `before` on.
   RotaryTables tables(int64_t row_length, const torch::TensorOptions& options,
                       const ops::PackedSequences& packed = {},
                       const std::shared_ptr<const ContextPart>& part = nullptr, int64_t before = 0);

@@ -1,12 +1,12 @@
-// The auxiliary loss that keeps a mixture's experts equally busy (Fedus et al. 2022), as Hugging Face
-// computes it: over all layers at once,
+// The auxiliary loss that keeps a mixture's experts equally busy (Fedus et al. 2022), as Hugging
+// Face computes it: over all layers at once,
 //   loss = experts * sum over e of f_e P_e,
 // where f_e is the share of (position, choice) pairs that went to expert e and P_e the mean of its
 // router probability. Padding counts in neither.
 //
-// f and P are sums over layers, known when the last layer has run, while layers may be recomputed one
-// by one in the backward pass. So each layer notes its sums here, and the loss sends its gradient to
-// the routers by way of this object, not through the graph of the layers.
+// f and P are sums over layers, known when the last layer has run, while layers may be recomputed
+// one by one in the backward pass. So each layer notes its sums here, and the loss sends its
+// gradient to the routers by way of this object, not through the graph of the layers.
 #pragma once
 
 #include <torch/types.h>

@@ -32,8 +32,9 @@ VisionLm::VisionLm(const ModelConfig& config, const ops::KernelChoice& kernels,
     newline_ = torch::empty({config.hidden_size}, options);
 }
 
-// tiles [1 + rows * columns, G * G, H] of one image -> [positions, H]: the whole image's, then those of its parts as one
-// picture, without the padding of the fitted image, a newline behind each row.
+// tiles [1 + rows * columns, G * G, H] of one image -> [positions, H]: the whole image's, then
+// those of its parts as one picture, without the padding of the fitted image, a newline behind each
+// row.
 torch::Tensor VisionLm::with_newlines(const torch::Tensor& tiles, const PixelSize& image) const {
   const int64_t G = vision().grid(), H = tiles.size(2);
   const TileGrid grid = tile_grid(vision(), image);

@@ -1,6 +1,6 @@
-// A model of Llama's kin that reads images (LlavaNextForConditionalGeneration, Idefics3ForConditionalGeneration,
-// SmolVLMForConditionalGeneration): features of an image's tiles, projected to the width of the text model, take the places of
-// placeholder tokens.
+// A model of Llama's kin that reads images (LlavaNextForConditionalGeneration,
+// Idefics3ForConditionalGeneration, SmolVLMForConditionalGeneration): features of an image's tiles,
+// projected to the width of the text model, take the places of placeholder tokens.
 #pragma once
 
 #include <torch/types.h>

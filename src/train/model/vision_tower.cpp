@@ -22,7 +22,8 @@ torch::Tensor patches_of(const torch::Tensor& pixels, int64_t grid, int64_t side
       .reshape({tiles, grid * grid, colors * side * side});
 }
 
-// What transformers' initializers draw from; a uniform distribution is replaced by a normal one of its deviation.
+// What transformers' initializers draw from; a uniform distribution is replaced by a normal one of
+// its deviation.
 double xavier(int64_t in, int64_t out) {
   return std::sqrt(2.0 / static_cast<double>(in + out));
 }
@@ -94,8 +95,9 @@ torch::Tensor VisionTower::embed(const torch::Tensor& pixels) const {
                                          : positions_);
 }
 
-// Of grid x grid patches each one's row of positions_: that of its fraction of a side among those that were learned. In
-// float32 and by these operators, as transformers has it: the last bit may put a fraction into the place before.
+// Of grid x grid patches each one's row of positions_: that of its fraction of a side among those
+// that were learned. In float32 and by these operators, as transformers has it: the last bit may
+// put a fraction into the place before.
 torch::Tensor VisionTower::places(int64_t grid, const torch::Device& device) const {
   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
   const double step = 1.0 / static_cast<double>(config_.grid());

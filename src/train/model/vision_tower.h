@@ -1,6 +1,7 @@
-// The tower of a model that reads images: CLIP's (Radford et al. 2021) or SigLIP's (Zhai et al. 2023) transformer over the
-// patches of tiles (CLIPVisionModel, SiglipVisionModel, Idefics3VisionTransformer). Layers that no feature comes from are not computed; their
-// parameters are there all the same.
+// The tower of a model that reads images: CLIP's (Radford et al. 2021) or SigLIP's (Zhai et al.
+// 2023) transformer over the patches of tiles (CLIPVisionModel, SiglipVisionModel,
+// Idefics3VisionTransformer). Layers that no feature comes from are not computed; their parameters
+// are there all the same.
 #pragma once
 
 #include <torch/types.h>
@@ -23,8 +24,9 @@ class VisionTower {
  public:
   VisionTower(const VisionConfig& config, torch::TensorOptions options);
 
-  // pixels [T, C, side, side] -> features [T, patches, width]: the states of the feature layers side by side, without the
-  // class token. A side other than image_size takes any_resolution. to_stream gives the residual stream its dtype.
+  // pixels [T, C, side, side] -> features [T, patches, width]: the states of the feature layers
+  // side by side, without the class token. A side other than image_size takes any_resolution.
+  // to_stream gives the residual stream its dtype.
   torch::Tensor features(const torch::Tensor& pixels,
                          const std::function<torch::Tensor(const torch::Tensor&)>& to_stream) const;
 

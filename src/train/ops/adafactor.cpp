@@ -30,8 +30,8 @@ void move_towards(Tensor& mean, const Tensor& value, double beta2) {
 
 // --- any device, any number of dimensions --------------------------------------------------------
 
-// One direction for all elements, and how far to go along it. All of it stays on the device: no value is
-// fetched.
+// One direction for all elements, and how far to go along it. All of it stays on the device: no
+// value is fetched.
 Tensor rate_on_device(const AdafactorStep& step, const Tensor& sum_of_parameter_squares,
                       int64_t numel) {
   Tensor rate = torch::full({}, step.learning_rate, sum_of_parameter_squares.options());
@@ -46,7 +46,8 @@ Tensor clip_divisor(const AdafactorStep& step, const Tensor& sum_of_direction_sq
   return (rms / step.clip_threshold).clamp_min(1.0);
 }
 
-// What is held in float32 at a time: 64 MiB of each of three tensors, however large the parameter is.
+// What is held in float32 at a time: 64 MiB of each of three tensors, however large the parameter
+// is.
 constexpr int64_t kBandNumel = int64_t{1} << 24;
 
 void step_of_vector(const Tensor& parameter, const Tensor& gradient, FactoredSquares& squares,

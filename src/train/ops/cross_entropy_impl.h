@@ -16,8 +16,8 @@ torch::Tensor cross_entropy_cpu(torch::Tensor& logits, const torch::Tensor& labe
 torch::Tensor cross_entropy_aten(torch::Tensor& logits, const torch::Tensor& labels,
                                  double logit_scale, double gradient_scale,
                                  const torch::Tensor& divisor);
-// In the CUDA flavor; not for float64. Labels may be kIgnoredLabel: no loss, and a gradient of zeros.
-// One outside the vocabulary makes the loss NaN.
+// In the CUDA flavor; not for float64. Labels may be kIgnoredLabel: no loss, and a gradient of
+// zeros. One outside the vocabulary makes the loss NaN.
 torch::Tensor cross_entropy_cuda(torch::Tensor& logits, const torch::Tensor& labels,
                                  double logit_scale, double gradient_scale,
                                  const torch::Tensor& divisor = {});

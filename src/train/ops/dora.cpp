@@ -1,5 +1,5 @@
-// Letters: M rows of t, s = magnitude / norms. A row of bfloat16 does not hold how far s is from 1, so that all is
-// computed in the dtype of the magnitude and rounded once.
+// Letters: M rows of t, s = magnitude / norms. A row of bfloat16 does not hold how far s is from 1,
+// so that all is computed in the dtype of the magnitude and rounded once.
 #include "sftbench/ops/dora.h"
 
 #include <algorithm>

@@ -1,9 +1,11 @@
-// The random numbers behind Dropout: SplitMix64's finalizer (Steele, Lea & Flood 2014) of the number of a block of four
-// elements gives each of them 16 random bits; an element whose bits are below the threshold is dropped.
+// The random numbers behind Dropout: SplitMix64's finalizer (Steele, Lea & Flood 2014) of the
+// number of a block of four elements gives each of them 16 random bits; an element whose bits are
+// below the threshold is dropped.
 //
 // Attention numbers its blocks so that a tile knows them: query i of head h of row b has the number
-// (b * H + h) * S + i among all of a call, ceil(S / 4) blocks, and four neighboring keys share one. The sequences of a
-// packed row lie in a row of S positions: their queries count from its beginning, their keys from their own.
+// (b * H + h) * S + i among all of a call, ceil(S / 4) blocks, and four neighboring keys share one.
+// The sequences of a packed row lie in a row of S positions: their queries count from its
+// beginning, their keys from their own.
 #pragma once
 
 #include <torch/types.h>
@@ -38,8 +40,8 @@ struct DropoutTile {
   int64_t q_begin, q_end, k_begin, k_end;  // in the sequence
 };
 
-// [B, H, queries, keys] of `options`: 0 where the key is dropped, else the factor that keeps the expectation. Stock
-// operators on any device, for the same choice as the CPU kernels'.
+// [B, H, queries, keys] of `options`: 0 where the key is dropped, else the factor that keeps the
+// expectation. Stock operators on any device, for the same choice as the CPU kernels'.
 torch::Tensor kept_keys(const Dropout& dropout, const DropoutTile& tile,
                         const torch::TensorOptions& options);
 

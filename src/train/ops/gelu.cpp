@@ -13,7 +13,8 @@ const char* name_of(Gelu form) {
   return form == Gelu::kTanh ? "tanh" : "none";
 }
 
-// Of the arithmetic: libtorch's CPU kernels take it from the input, and those of CUDA compute in float32 anyway.
+// Of the arithmetic: libtorch's CPU kernels take it from the input, and those of CUDA compute in
+// float32 anyway.
 torch::Dtype computed_dtype(const Tensor& x) {
   return x.is_cuda() ? x.scalar_type() : wide_dtype(x);
 }

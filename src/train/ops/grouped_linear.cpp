@@ -21,8 +21,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Blocks of a result that one thread computes. Large enough that packing an operand once more costs
-// little, small enough that a few experts occupy many threads. A GPU's product occupies all of it, and
-// costs a launch.
+// little, small enough that a few experts occupy many threads. A GPU's product occupies all of it,
+// and costs a launch.
 struct BlockLimit {
   int64_t rows, columns;
 };
@@ -64,7 +64,8 @@ using Offsets = std::vector<int64_t>;
 // All products of one call as one launch each, where that can be had.
 class GroupedLaunch {
  public:
-  // Of experts that lie in one tensor. `ends` [E] on the device as a former call had them, or undefined.
+  // Of experts that lie in one tensor. `ends` [E] on the device as a former call had them, or
+  // undefined.
   GroupedLaunch(const Tensor& rows, const ExpertMatrices& weights, const Offsets& offsets,
                 Tensor ends = {})
       : possible_(weights.stacked() && has_grouped_products(rows, weights.tensors()[0])),

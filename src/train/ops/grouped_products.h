@@ -1,5 +1,6 @@
-// The products of all experts as one launch, where libtorch has a kernel for it (at::_grouped_mm): bfloat16, on GPUs of
-// compute capability 9 and 10. Elsewhere each expert's product is a launch of its own (grouped_linear.cpp).
+// The products of all experts as one launch, where libtorch has a kernel for it (at::_grouped_mm):
+// bfloat16, on GPUs of compute capability 9 and 10. Elsewhere each expert's product is a launch of
+// its own (grouped_linear.cpp).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace sftbench::ops {
 
-// rows [T, in] or [T, out], matrices [E, out, in] or [E, in, out]: whether these products can be had, and those of the
-// gradients.
+// rows [T, in] or [T, out], matrices [E, out, in] or [E, in, out]: whether these products can be
+// had, and those of the gradients.
 bool has_grouped_products(const torch::Tensor& rows, const torch::Tensor& matrices);
 
 // Where the rows of each expert end, [E] int32 on `device`: the offsets but for the first.
@@ -20,8 +21,8 @@ torch::Tensor ends_of_experts(const std::vector<int64_t>& offsets, const torch::
 torch::Tensor grouped_rows(const torch::Tensor& rows, const torch::Tensor& matrices,
                            const torch::Tensor& ends);
 
-// left [T, n], right [T, m] -> left^T right over the rows of each expert, [E, n, m]; undefined values where an expert has
-// none.
+// left [T, n], right [T, m] -> left^T right over the rows of each expert, [E, n, m]; undefined
+// values where an expert has none.
 torch::Tensor grouped_matrices(const torch::Tensor& left, const torch::Tensor& right,
                                const torch::Tensor& ends);
 

@@ -108,8 +108,8 @@ struct Factor {
 
 struct Result {
   Tensor loss;
-  // Of each product: hidden's [N, H], if wanted, and the weight's [V, H], if wanted; undefined where it went into
-  // weight.grad().
+  // Of each product: hidden's [N, H], if wanted, and the weight's [V, H], if wanted; undefined
+  // where it went into weight.grad().
   std::vector<Tensor> gradients;
 };
 
@@ -120,8 +120,8 @@ auto cross_entropy_for(const Tensor& hidden) {
   return has_cpu_kernels(hidden) ? cross_entropy_cpu : cross_entropy_aten;
 }
 
-// In place, and the slope there: what a gradient behind the cap is multiplied with. libtorch 1.13 has
-// no tanh of float16 on CPUs.
+// In place, and the slope there: what a gradient behind the cap is multiplied with. libtorch 1.13
+// has no tanh of float16 on CPUs.
 Tensor cap(Tensor& logits, const LogitForm& form) {
   Tensor slope = logits.to(wide_dtype(logits), /*non_blocking=*/false, /*copy=*/true);
   slope.mul_(form.scale / form.cap).tanh_();

@@ -1,6 +1,6 @@
 // Letters: M rows of x, n adapters, r rank. u [M, n r] is scale * drop(x) A^T, one product with the
-// A_i stacked; column block i of it belongs to adapter i. Silent rows of u are zero, and so are those
-// of its gradient: all else follows from the two.
+// A_i stacked; column block i of it belongs to adapter i. Silent rows of u are zero, and so are
+// those of its gradient: all else follows from the two.
 #include "sftbench/ops/low_rank.h"
 
 #include "ops/checks.h"

@@ -1,5 +1,5 @@
-// SplitMix64's finalizer, inlined everywhere: it is compiled for several instruction sets, and for GPUs (which take what
-// is constexpr).
+// SplitMix64's finalizer, inlined everywhere: it is compiled for several instruction sets, and for
+// GPUs (which take what is constexpr).
 #pragma once
 
 #include <cstdint>

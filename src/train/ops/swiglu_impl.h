@@ -1,5 +1,6 @@
-// What an implementation of SwiGLU and GEGLU gives, on tensors [rows, I]: y and its gradient are contiguous. The elements of a row
-// of the others lie side by side, and their rows are equally far apart in all four.
+// What an implementation of SwiGLU and GEGLU gives, on tensors [rows, I]: y and its gradient are
+// contiguous. The elements of a row of the others lie side by side, and their rows are equally far
+// apart in all four.
 #pragma once
 
 #include "sftbench/ops/tensor.h"

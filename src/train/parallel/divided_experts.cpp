@@ -1,7 +1,7 @@
-// Expert parallelism: the experts of a mixture stay where they are, one part of them on each rank of
-// a group, and rows travel to them (model/expert_exchange.h). Only the gradients of the same part in
-// other groups are summed, layer by layer, while the backward pass goes on. All other parameters are
-// spread as if there were no experts.
+// Expert parallelism: the experts of a mixture stay where they are, one part of them on each rank
+// of a group, and rows travel to them (model/expert_exchange.h). Only the gradients of the same
+// part in other groups are summed, layer by layer, while the backward pass goes on. All other
+// parameters are spread as if there were no experts.
 #include <cmath>
 #include <utility>
 

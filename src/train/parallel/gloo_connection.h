@@ -18,9 +18,9 @@ namespace sftbench {
 // hosts would be given a loopback address.
 std::string gloo_address(const RankGroup& group);
 
-// Collective over `members`, ranks of the world in rising order, this one among them, each reached at
-// its `address`. `scope` is a prefix of keys that no other group uses. RunError(kNccl) naming the
-// ranks that could not be reached within the group's communication timeout.
+// Collective over `members`, ranks of the world in rising order, this one among them, each reached
+// at its `address`. `scope` is a prefix of keys that no other group uses. RunError(kNccl) naming
+// the ranks that could not be reached within the group's communication timeout.
 std::shared_ptr<gloo::Context> connect_gloo(
     RankGroup& group, const std::string& scope, const std::vector<int>& members,
     const std::string& address, const std::shared_ptr<gloo::transport::tcp::Device>& device);

@@ -1,5 +1,5 @@
-// Gradients in flat arrays, so that one collective is about many of them. Each gradient is a view into
-// its bucket from the beginning, so nothing is copied. Source: DistributedDataParallel with
+// Gradients in flat arrays, so that one collective is about many of them. Each gradient is a view
+// into its bucket from the beginning, so nothing is copied. Source: DistributedDataParallel with
 // gradient_as_bucket_view (bucket_cap_mb 25, first bucket 1 MiB).
 //
 // Which bucket a gradient is in follows from the model alone, never from which rank had a gradient:

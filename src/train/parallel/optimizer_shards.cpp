@@ -3,8 +3,8 @@
 //
 //   backward    gradients of a bucket are complete: reduce-scatter, in place
 //   update      of this rank's part of each bucket
-//   forward     all-gather of the updated parameters, in place, in the order in which the model reads
-//               them: the layers above arrive while those below compute
+//   forward     all-gather of the updated parameters, in place, in the order in which the model
+//               reads them: the layers above arrive while those below compute
 //
 // A gather is the other half of the all-reduce that it replaces, so that as many bytes are sent.
 #include <cmath>

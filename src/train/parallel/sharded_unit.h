@@ -24,8 +24,8 @@ namespace sftbench {
 
 class ShardedUnit {
  public:
-  // Keeps rank `rank`'s part of what the unit's tensors hold after `fill`, which see: on the host where
-  // there are `copies`, which outlive the unit. REQUIRES: they are contiguous then.
+  // Keeps rank `rank`'s part of what the unit's tensors hold after `fill`, which see: on the host
+  // where there are `copies`, which outlive the unit. REQUIRES: they are contiguous then.
   ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
               int64_t shards, const FillUnit& fill, ops::CopyStream* copies);
 

@@ -9,8 +9,9 @@
 
 namespace sftbench::phantom {
 
-// The machine's devices that CUDA_VISIBLE_DEVICES leaves to this process, in the order that it gives
-// them: numbers, or UUIDs as NVML spells them. An entry that is no device ends the list, as CUDA's.
+// The machine's devices that CUDA_VISIBLE_DEVICES leaves to this process, in the order that it
+// gives them: numbers, or UUIDs as NVML spells them. An entry that is no device ends the list, as
+// CUDA's.
 const std::vector<int>& visible_devices();
 int device_count();  // of these
 
@@ -30,8 +31,8 @@ uintptr_t id(cudaStream_t stream);
 cudaError_t noted(cudaError_t error);
 cudaError_t last_error(bool forget);
 
-// Settings::illegal_access_at: counts a synchronization of the whole device, and says what every call
-// returns once the device is broken, since the error does not go away.
+// Settings::illegal_access_at: counts a synchronization of the whole device, and says what every
+// call returns once the device is broken, since the error does not go away.
 void count_synchronization();
 cudaError_t device_state();
 

@@ -17,9 +17,9 @@ bool on_device(const void* address) {
   return block && block->kind == Memory::Kind::kDevice;
 }
 
-// Where nothing is computed the device's pages stay untouched, and reading them gives zeros. Only what
-// comes back as it went, before its memory can have been given to another tensor, is itself: counts
-// over ranks.
+// Where nothing is computed the device's pages stay untouched, and reading them gives zeros. Only
+// what comes back as it went, before its memory can have been given to another tensor, is itself:
+// counts over ranks.
 class Unchanged {
  public:
   void copy(void* to, const void* from, size_t bytes) {

@@ -1,5 +1,5 @@
-// The CUDA runtime (libcudart) as libtorch and this program use it: what devices there are, and what
-// they can do. Signatures and meanings are those of cuda_runtime_api.h.
+// The CUDA runtime (libcudart) as libtorch and this program use it: what devices there are, and
+// what they can do. Signatures and meanings are those of cuda_runtime_api.h.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>

@@ -124,7 +124,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_
   return CUDA_SUCCESS;
 }
 
-// Every other function of the driver's. libtorch wants an address of each before it calls the first.
+// Every other function of the driver's. libtorch wants an address of each before it calls the
+// first.
 static CUresult not_supported() {
   return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -1,5 +1,5 @@
-// The CUDA runtime (libcudart) over launches of the phantom device: they are counted. Signatures and
-// meanings are those of cuda_runtime_api.h.
+// The CUDA runtime (libcudart) over launches of the phantom device: they are counted. Signatures
+// and meanings are those of cuda_runtime_api.h.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -131,7 +131,7 @@ cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMem
   return cudaSuccess;
 }
 
-// --- what the program asks the phantom itself ------------------------------------------------------
+// --- what the program asks the phantom itself ----------------------------------------------------
 
 // The launches since the last call of sftbench_phantom_reset() as JSON; valid until the next call.
 const char* sftbench_phantom_report() {

@@ -15,7 +15,7 @@ using namespace sftbench::phantom;  // NOLINT: every function below is a name of
 
 extern "C" {
 
-// --- errors ----------------------------------------------------------------------------------------
+// --- errors --------------------------------------------------------------------------------------
 
 cudaError_t cudaGetLastError() {
   return last_error(true);
@@ -53,7 +53,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   }
 }
 
-// --- memory ----------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
@@ -113,7 +113,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
-  // A graph copies at each launch: from memory that the host may have given back by then, unless it is pinned.
+  // A graph copies at each launch: from memory that the host may have given back by then, unless it
+  // is pinned.
   if (capture().id_of(id(stream)) != 0 && !(memory().find(to) && memory().find(from))) {
     capture().break_off();
     return noted(cudaErrorStreamCaptureUnsupported);

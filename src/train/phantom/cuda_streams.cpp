@@ -1,5 +1,5 @@
-// The CUDA runtime (libcudart) over streams of the phantom device. Signatures and meanings are those
-// of cuda_runtime_api.h.
+// The CUDA runtime (libcudart) over streams of the phantom device. Signatures and meanings are
+// those of cuda_runtime_api.h.
 #include <cuda_runtime_api.h>
 
 #include <chrono>

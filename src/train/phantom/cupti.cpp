@@ -1,5 +1,5 @@
-// CUPTI's activities: each kernel that is launched is one of a microsecond. What CUDA_INJECTION64_PATH names is loaded
-// before the first, as the driver does at its start.
+// CUPTI's activities: each kernel that is launched is one of a microsecond. What
+// CUDA_INJECTION64_PATH names is loaded before the first, as the driver does at its start.
 #include "phantom/cupti.h"
 
 #include <cupti.h>

@@ -1,5 +1,5 @@
-// Graphs: work of streams that is recorded once and repeated by one launch. What a device would only
-// record is done as well, because operators of the host learn the shapes of their results by
+// Graphs: work of streams that is recorded once and repeated by one launch. What a device would
+// only record is done as well, because operators of the host learn the shapes of their results by
 // computing them. The end of the capture takes that back: memory is as it was, and what was
 // allocated meanwhile is poison.
 #pragma once
@@ -36,7 +36,8 @@ class Capture {
   bool begin(Streams::Id stream);
   // `stream` waits for an event of the capture: its work belongs to it from now on.
   void join(Streams::Id stream);
-  // `work` as a node that is not done before the first launch. False where `stream` is not captured.
+  // `work` as a node that is not done before the first launch. False where `stream` is not
+  // captured.
   bool record(Streams::Id stream, Work work);
   // What was recorded since. Null where `stream` began none, or where the capture broke.
   std::shared_ptr<Graph> end(Streams::Id stream);

@@ -22,15 +22,16 @@ class Launches {
   void count_copy(size_t bytes);
   // One launch of a graph of so many nodes.
   void count_graph(int64_t nodes);
-  // What is counted in between belongs to a graph. Returns how much that is: kernels, products and copies.
+  // What is counted in between belongs to a graph. Returns how much that is: kernels, products and
+  // copies.
   void begin_capture();
   int64_t end_capture();
   void reset();
   // Since the process began.
   int64_t kernels() const { return kernels_; }
 
-  // {"kernels": {name: launches}, "launches": n, "copies": n, "copied_bytes": n, "graph_nodes": n}: a graph is
-  // one launch, whatever its nodes are.
+  // {"kernels": {name: launches}, "launches": n, "copies": n, "copied_bytes": n, "graph_nodes": n}:
+  // a graph is one launch, whatever its nodes are.
   std::string report() const;
 
  private:

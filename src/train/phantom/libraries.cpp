@@ -111,8 +111,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Above 9.15 libtorch 2.11 prefers cuDNN's attention on Hopper. Where the host computes, it stands in for that, too.
-// Elsewhere libtorch's own flash kernels are launches like any other.
+// Above 9.15 libtorch 2.11 prefers cuDNN's attention on Hopper. Where the host computes, it stands
+// in for that, too. Elsewhere libtorch's own flash kernels are launches like any other.
 size_t cudnnGetVersion() {
   return settings().computes() ? 91900 : 91000;
 }

@@ -39,8 +39,8 @@ class Memory {
   bool map(void* address, size_t bytes, uint64_t handle);
   bool unmap(void* address, size_t bytes);
 
-  // All bytes of all blocks, and the same bytes again. Blocks that came meanwhile are filled with 0xff: NaN
-  // in every floating-point type.
+  // All bytes of all blocks, and the same bytes again. Blocks that came meanwhile are filled with
+  // 0xff: NaN in every floating-point type.
   using Contents = std::map<uintptr_t, std::vector<std::byte>>;
   Contents contents() const;
   void restore(const Contents& contents);

@@ -1,5 +1,5 @@
-// libnvidia-ml as the sampler uses it: devices that are idle, cold and as full as the allocator made
-// them in this process.
+// libnvidia-ml as the sampler uses it: devices that are idle, cold and as full as the allocator
+// made them in this process.
 #include <algorithm>
 #include <cstdio>
 

@@ -1,5 +1,5 @@
-// Names in peft's files: "base_model.model." + the parameter's name, DoRA's magnitudes without ".weight", and
-// "prompt_embeddings" as it is.
+// Names in peft's files: "base_model.model." + the parameter's name, DoRA's magnitudes without
+// ".weight", and "prompt_embeddings" as it is.
 #include "sftbench/tuning/adapter_files.h"
 
 #include <algorithm>

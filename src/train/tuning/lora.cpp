@@ -126,7 +126,8 @@ class LoraAdapter : public Adapter {
     return ops::row_norms(rows, member.factors, member.scale);
   }
 
-  // As peft's DoRA does, dropout keeps from weight and adapter alike what the magnitude changes: W x + (s - 1) W drop(x)
+  // As peft's DoRA does, dropout keeps from weight and adapter alike what the magnitude changes: W
+  // x + (s - 1) W drop(x)
   // + s scale B A drop(x), which is W (x - drop(x)) + s (W + scale B A) drop(x).
   std::vector<torch::Tensor> with_magnitudes(const LinearGroup& group, const torch::Tensor& x) {
     const ops::Dropout dropped = dropout();
@@ -349,8 +350,9 @@ class LoraTuning : public Tuning {
     }
   }
 
-  // The targets by names that peft finds the same linears by: it compares ends of names, and expands "all-linear" to
-  // what it takes for linears, the router and the experts of a mixture among it.
+  // The targets by names that peft finds the same linears by: it compares ends of names, and
+  // expands "all-linear" to what it takes for linears, the router and the experts of a mixture
+  // among it.
   std::vector<std::string> adapted_names(CausalLm& model) const {
     std::vector<std::string> adapted, others;
     for (const AdaptedLinear& linear : adaptable(model))

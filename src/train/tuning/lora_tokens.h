@@ -1,5 +1,5 @@
-// LoRA of the embedding, A^T[ids] B^T, and of the output projection (peft's lora.Embedding, and its lora.Linear over lm_head). Of
-// an embedding A starts at zero, B normal, and nothing is dropped.
+// LoRA of the embedding, A^T[ids] B^T, and of the output projection (peft's lora.Embedding, and its
+// lora.Linear over lm_head). Of an embedding A starts at zero, B normal, and nothing is dropped.
 #pragma once
 
 #include <memory>

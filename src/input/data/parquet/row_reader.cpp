@@ -27,7 +27,8 @@ bool are_bytes(const arrow::DataType& type) {
 }
 
 // Whether every value of the type has a JSON of its own. What has none (dates) is left out of the
-// rows: entries are texts and ids. `with_bytes`: bytes are texts, as old writers of Parquet mark them.
+// rows: entries are texts and ids. `with_bytes`: bytes are texts, as old writers of Parquet mark
+// them.
 bool has_json(const arrow::DataType& type, bool with_bytes) {
   using arrow::Type;
   if (are_bytes(type)) return with_bytes;
@@ -154,7 +155,8 @@ Json json_of(const arrow::Array& array, int64_t row) {
   }
 }
 
-// Whether bytes of the value are UTF-8. `any`: there are some. REQUIRES: has_json(*array.type(), true).
+// Whether bytes of the value are UTF-8. `any`: there are some. REQUIRES: has_json(*array.type(),
+// true).
 bool has_texts(const arrow::Array& array, int64_t row, bool& any) {
   using arrow::Type;
   if (array.IsNull(row)) return true;
@@ -208,8 +210,8 @@ class FileBatches : public arrow::RecordBatchReader {
   int next_ = 0;
 };
 
-// Arrow's own files come in two forms: a file with a footer, and the stream that the package datasets
-// writes. Read, not mapped: what was read of a map would count as this process's memory.
+// Arrow's own files come in two forms: a file with a footer, and the stream that the package
+// datasets writes. Read, not mapped: what was read of a map would count as this process's memory.
 std::shared_ptr<arrow::RecordBatchReader> open_arrow(const std::filesystem::path& path) {
   const RandomAccessFile there(path);  // says better than Arrow why a file cannot be opened
   const std::string name = path.string();

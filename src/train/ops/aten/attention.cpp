@@ -60,8 +60,8 @@ Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, d
                              -std::numeric_limits<double>::infinity());
 }
 
-// Gradients of scores before the cap, of those behind it. Of hidden ones, whose score is infinite, they
-// are 0. Slopes, which would stand in the way, come with no cap.
+// Gradients of scores before the cap, of those behind it. Of hidden ones, whose score is infinite,
+// they are 0. Slopes, which would stand in the way, come with no cap.
 Tensor before_cap(const Tensor& gradient, const Tensor& scores, double cap) {
   return cap > 0 ? gradient * (1 - (scores / cap).square()).clamp_min_(0) : gradient;
 }

@@ -24,8 +24,9 @@ torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k,
 // Whether FlashAttention computes these terms: sinks, and no slopes and no cap, without dropout.
 bool has_library_sinks(const torch::Tensor& q, const ScoreTerms& terms, const Dropout& dropout);
 
-// The softmax without sinks, and then each query's share that they take: its output and log-sum-exp are those of all
-// scores, which the kernel's backward pass begins from. REQUIRES: has_library_sinks().
+// The softmax without sinks, and then each query's share that they take: its output and log-sum-exp
+// are those of all scores, which the kernel's backward pass begins from. REQUIRES:
+// has_library_sinks().
 torch::Tensor library_sink_attention(const torch::Tensor& q, const torch::Tensor& k,
                                      const torch::Tensor& v, const torch::Tensor& sinks,
                                      double scale, int64_t window, const PackedSequences& packed);

@@ -9,7 +9,7 @@ namespace sftbench::ops::SFTBENCH_ISA {
 
 constexpr float kInfinity = __builtin_inff();
 
-// --- geometry -------------------------------------------------------------------------------------
+// --- geometry ------------------------------------------------------------------------------------
 
 // Where one key/value head of one sequence lies.
 struct Head {
@@ -176,7 +176,7 @@ void attention_pack(const AttentionProblem& p, int64_t kv_head_index, int64_t ti
   if (p.v_transposed != nullptr) pack_transposed<Units>(v, p.v_transposed + at);
 }
 
-// --- forward --------------------------------------------------------------------------------------
+// --- forward -------------------------------------------------------------------------------------
 
 // Rows of probabilities are formed in registers, in steps of the padding.
 constexpr int64_t kStep = AttentionProblem::kLanes;
@@ -322,7 +322,7 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
   }
 }
 
-// --- backward -------------------------------------------------------------------------------------
+// --- backward ------------------------------------------------------------------------------------
 
 // Recomputes the probabilities of a tile from the log-sum-exp and forms the gradient of the scores;
 // each in the layout of its product.

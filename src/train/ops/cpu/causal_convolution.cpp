@@ -9,8 +9,9 @@ namespace {
 
 using torch::Tensor;
 
-// A thread takes so many positions of so many channels: the rows that it reads several times stay in
-// the first-level cache. Sums of the weights' gradients are by block, so they do not depend on threads.
+// A thread takes so many positions of so many channels: the rows that it reads several times stay
+// in the first-level cache. Sums of the weights' gradients are by block, so they do not depend on
+// threads.
 constexpr int64_t kBlockPositions = 256, kBlockChannels = 512;
 
 struct PositionBlock {

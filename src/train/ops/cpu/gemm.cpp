@@ -1,8 +1,9 @@
 // The blocking follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication"
-// (2008). A part of the result is computed over the whole contraction, some slices after the other. All
-// threads pack the left panels of these slices together, then take blocks of columns from a queue, pack
-// the right panels of their own block and multiply. So threads wait for each other twice in some
-// thousand positions of the contraction: waiting is what a machine shared with others makes slow.
+// (2008). A part of the result is computed over the whole contraction, some slices after the other.
+// All threads pack the left panels of these slices together, then take blocks of columns from a
+// queue, pack the right panels of their own block and multiply. So threads wait for each other
+// twice in some thousand positions of the contraction: waiting is what a machine shared with others
+// makes slow.
 #include "ops/cpu/gemm.h"
 
 #include <ATen/Parallel.h>
@@ -20,7 +21,8 @@ namespace {
 
 using torch::Tensor;
 
-// Sizes of the blocking: a task's blocks of both operands stay in the second-level cache, the left panels in the third.
+// Sizes of the blocking: a task's blocks of both operands stay in the second-level cache, the left
+// panels in the third.
 constexpr int64_t kDepth = 384;                         // positions of a slice
 constexpr int64_t kLeftNumel = 1 << 20;                 // 4 MiB of left panels
 constexpr int64_t kPartRows = 1024;                     // of the result's part

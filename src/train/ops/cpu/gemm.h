@@ -1,5 +1,5 @@
-// Matrix products by our own CPU kernels, for dtypes that the processor cannot multiply: operands are
-// widened to float32 panel by panel, in cache, and the result is rounded once.
+// Matrix products by our own CPU kernels, for dtypes that the processor cannot multiply: operands
+// are widened to float32 panel by panel, in cache, and the result is rounded once.
 #pragma once
 
 #include <torch/types.h>
@@ -12,9 +12,8 @@ namespace sftbench::ops {
 bool cpu_multiplies(torch::Dtype dtype);
 
 // out = a b + bias + beta * out with beta 0 or 1, summed up in float32 and rounded once. a [M, K],
-// b [K, N], out [M, N] of a's dtype or float32; each row-major or a transposed view of such; bias [N]
-// of a's dtype or undefined.
-// REQUIRES: CPU tensors of float32, bfloat16 or float16.
+// b [K, N], out [M, N] of a's dtype or float32; each row-major or a transposed view of such; bias
+// [N] of a's dtype or undefined. REQUIRES: CPU tensors of float32, bfloat16 or float16.
 void cpu_multiply(torch::Tensor& out, const torch::Tensor& a, const torch::Tensor& b,
                   const torch::Tensor& bias, double beta);
 

@@ -1,7 +1,7 @@
 // Matrix products in float32 of operands of any dtype (Goto and van de Geijn 2008). Operands are
 // widened while they are packed: a panel is a few rows of the left operand, or columns of the right
-// one, position by position along the contraction. A tile of the result stays in registers while two
-// panels pass by. See simd.h for how this file is compiled, and cpu/gemm.cpp for the blocking.
+// one, position by position along the contraction. A tile of the result stays in registers while
+// two panels pass by. See simd.h for how this file is compiled, and cpu/gemm.cpp for the blocking.
 #pragma once
 
 #include "ops/cpu/kernels.h"
@@ -20,7 +20,7 @@ constexpr int kTileRows = 6, kTileVectors = 2;
 #endif
 constexpr int kTileColumns = kTileVectors * SFTBENCH_LANES;
 
-// --- packing --------------------------------------------------------------------------------------
+// --- packing -------------------------------------------------------------------------------------
 
 #if SFTBENCH_LANES == 4
 #define SFTBENCH_LOW 0, 4, 1, 5
@@ -115,8 +115,8 @@ SFTBENCH_INLINE void load_transposed(const GemmPanel& from, int64_t k, int64_t f
   transpose(v);
 }
 
-// Vectors that lie along the contraction: read by vector, transposed in registers. Returns the first
-// position that is left.
+// Vectors that lie along the contraction: read by vector, transposed in registers. Returns the
+// first position that is left.
 template <int kWidth, class T>
 SFTBENCH_INLINE int64_t pack_along(const GemmPanel& from, float* panel) {
   int64_t k = 0;
@@ -178,7 +178,7 @@ void gemm_pack(const GemmPanel& from, float* panel) {
   }
 }
 
-// --- the product ----------------------------------------------------------------------------------
+// --- the product ---------------------------------------------------------------------------------
 
 // c [kTileRows, kTileColumns] (+)= the product of two panels.
 SFTBENCH_INLINE void multiply_panels(const float* left, const float* right, int64_t depth, float* c,

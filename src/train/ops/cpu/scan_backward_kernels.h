@@ -1,5 +1,5 @@
-// The chunked state-space scan, backward: the gradients of scan_forward_kernels.h, chunk by chunk from
-// the last one. See scan_chunk.h.
+// The chunked state-space scan, backward: the gradients of scan_forward_kernels.h, chunk by chunk
+// from the last one. See scan_chunk.h.
 #pragma once
 
 #include "ops/cpu/scan_chunk.h"
@@ -41,7 +41,8 @@ inline void differentiate_mix(const float* scores, const float* d_m, const Decay
     store(g.log_decay + s, load(g.log_decay + s) - load(g.leaving + s));
 }
 
-// sums [N, L] += factors by position times part [N, L]; dots[position] = sum over N of part * other.
+// sums [N, L] += factors by position times part [N, L]; dots[position] = sum over N of part *
+// other.
 inline void add_scaled_columns(const float* part, const float* other, const float* factors,
                                int64_t rows, int64_t length, float* sums, float* dots) {
   for (int64_t t = 0; t < length; t += kLanes) {
@@ -63,7 +64,8 @@ inline float dot_product(const float* a, const float* b, int64_t numel) {
   return sum(total);
 }
 
-// The memory of the backward pass; what stands in the second half is shared by the heads of a chunk.
+// The memory of the backward pass; what stands in the second half is shared by the heads of a
+// chunk.
 struct BackwardMemory {
   float *x_LP, *x_PL, *dy_LP, *dy_PL, *grown_LP, *dx_LP;
   float *m_LL, *d_m_LL, *part_NL;

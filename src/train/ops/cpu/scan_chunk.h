@@ -1,7 +1,7 @@
-// One chunk of a state-space scan, which the forward and the backward pass share: products of tiles in
-// float32, what decays how far, and the inputs widened. Everything of a chunk is padded with zeros to
-// whole vectors. Names of matrices end with what their rows and columns are: L positions of the chunk,
-// N and P as in state_space_scan.h. See simd.h for how this file is compiled.
+// One chunk of a state-space scan, which the forward and the backward pass share: products of tiles
+// in float32, what decays how far, and the inputs widened. Everything of a chunk is padded with
+// zeros to whole vectors. Names of matrices end with what their rows and columns are: L positions
+// of the chunk, N and P as in state_space_scan.h. See simd.h for how this file is compiled.
 #pragma once
 
 #include "ops/cpu/gemm_kernels.h"
@@ -9,7 +9,7 @@
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
-// --- products of matrices that are larger than the first-level cache --------------------------------
+// --- products of matrices that are larger than the first-level cache -----------------------------
 
 SFTBENCH_INLINE LeftOperand left_operand(const float* data, int64_t row, int64_t unit) {
   return {reinterpret_cast<const uint32_t*>(data), row, unit};
@@ -77,8 +77,8 @@ inline void transpose_floats(const float* from, int64_t rows, int64_t columns, f
   }
 }
 
-// While this lives, numbers below the smallest normal one are 0. What decays passes through them, and
-// an instruction takes a hundred times as long on them.
+// While this lives, numbers below the smallest normal one are 0. What decays passes through them,
+// and an instruction takes a hundred times as long on them.
 class WithoutSubnormals {
  public:
   WithoutSubnormals() : saved_(_mm_getcsr()) {
@@ -93,7 +93,7 @@ class WithoutSubnormals {
   unsigned saved_;
 };
 
-// --- a chunk ----------------------------------------------------------------------------------------
+// --- a chunk -------------------------------------------------------------------------------------
 
 struct ChunkSizes {
   int64_t length;      // padded, like the following
@@ -149,9 +149,9 @@ void widen_chunk(const void* tensor, int64_t stride, const ScanChunkRange& chunk
 // sums of steps are kept as two floats, so that their differences are as exact near the end of a
 // chunk as at its start.
 //
-// From s to a later t, which lies behind the vector of s, decays the product of two factors: from s to
-// the end of its vector, and from there to t. An exponential for each pair would take as long as the
-// products of matrices do.
+// From s to a later t, which lies behind the vector of s, decays the product of two factors: from s
+// to the end of its vector, and from there to t. An exponential for each pair would take as long as
+// the products of matrices do.
 struct Decays {
   static constexpr int64_t kChunk = ScanProblem::kChunk, kVectors = kChunk / kLanes;
 

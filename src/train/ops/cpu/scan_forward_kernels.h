@@ -20,7 +20,8 @@ void scan_scores(const ScanProblem& p, const ScanChunkRange& chunk, int64_t grou
                                        n.state, p.scores_of(chunk, group), false);
 }
 
-// m [L, L] = scores times decays times steps, with zeros behind the diagonal as far as products read.
+// m [L, L] = scores times decays times steps, with zeros behind the diagonal as far as products
+// read.
 inline void mix_positions(const float* scores, const Decays& d, int64_t length, float* m) {
   for (int64_t t = 0; t < length; ++t) {
     const int64_t end = round_up(t + 1, kLanes);

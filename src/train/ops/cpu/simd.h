@@ -12,8 +12,8 @@
 
 #define SFTBENCH_INLINE inline __attribute__((always_inline))
 
-// By macros of our own: the C++ compiler reads a file before it obeys the target pragma in it, so the
-// compiler's own macros do not change.
+// By macros of our own: the C++ compiler reads a file before it obeys the target pragma in it, so
+// the compiler's own macros do not change.
 #if defined(SFTBENCH_HAS_AVX512)
 #define SFTBENCH_LANES 16
 #elif defined(SFTBENCH_HAS_AVX2)

@@ -56,8 +56,8 @@ struct ScanPlan {
   }
 };
 
-// Into how many parts the heads of a group are divided, so that there is enough to do for threads. A
-// function of the shape only: parts of the backward are summed up.
+// Into how many parts the heads of a group are divided, so that there is enough to do for threads.
+// A function of the shape only: parts of the backward are summed up.
 int64_t scan_parts(const ScanInputs& in, int64_t wanted_tasks) {
   const int64_t group_heads = in.x.size(2) / in.b.size(2), groups = in.x.size(0) * in.b.size(2);
   return std::clamp<int64_t>((wanted_tasks + groups - 1) / groups, 1, group_heads);

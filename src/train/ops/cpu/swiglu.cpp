@@ -9,7 +9,8 @@ using torch::Tensor;
 
 constexpr int64_t kSwigluGrainNumel = 8192;
 
-// body(row, begin, end) with elements of a row: many rows are dealt to threads whole, the only one in parts.
+// body(row, begin, end) with elements of a row: many rows are dealt to threads whole, the only one
+// in parts.
 template <class Body>
 void for_spans(const Tensor& rows, const Body& body) {
   const int64_t count = rows.size(0), width = rows.size(1);

@@ -133,7 +133,7 @@ void multiply(LeftOperand a, const uint32_t* b, int64_t rows, int64_t columns, i
   }
 }
 
-// --- packing --------------------------------------------------------------------------------------
+// --- packing -------------------------------------------------------------------------------------
 
 // A tile of a [.., S, heads, D] tensor: rows of one head, `count` of them inside the sequence.
 template <class T>

@@ -1,5 +1,5 @@
-// Dropout on GPUs: the same elements as on CPUs, whose choice is a function of the seed and their place. Bits are copied
-// as they are, whatever number they stand for.
+// Dropout on GPUs: the same elements as on CPUs, whose choice is a function of the seed and their
+// place. Bits are copied as they are, whatever number they stand for.
 #include "ops/cuda/pack.h"
 #include "ops/dropout_impl.h"
 #include "ops/random_bits.h"

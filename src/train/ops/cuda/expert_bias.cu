@@ -1,4 +1,5 @@
-// Biases of experts on GPUs, added to rows that are sorted by expert: some blocks take the rows of each expert.
+// Biases of experts on GPUs, added to rows that are sorted by expert: some blocks take the rows of
+// each expert.
 #include <algorithm>
 
 #include "ops/cuda/pack.h"

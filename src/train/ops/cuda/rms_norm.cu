@@ -1,7 +1,6 @@
-// RMSNorm on GPUs, with the residual additions around it: a block for each row, which reads it twice,
-// the second time from the cache. The
-// weight's gradient is summed in float32 by blocks that take many rows each, then over the blocks:
-// the same sum in every run.
+// RMSNorm on GPUs, with the residual additions around it: a block for each row, which reads it
+// twice, the second time from the cache. The weight's gradient is summed in float32 by blocks that
+// take many rows each, then over the blocks: the same sum in every run.
 #include <algorithm>
 
 #include "ops/cuda/pack.h"

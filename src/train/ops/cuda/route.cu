@@ -1,4 +1,5 @@
-// Rows of experts on GPUs: a block for each token, which reads the rows of its choices once and adds them up in float32.
+// Rows of experts on GPUs: a block for each token, which reads the rows of its choices once and
+// adds them up in float32.
 #include "ops/cuda/pack.h"
 #include "ops/cuda/reduce.h"
 #include "ops/route_impl.h"

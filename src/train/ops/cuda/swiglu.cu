@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kSwigluThreads)
   store_pack(d_up + place, d_up_pack);
 }
 
-// launch(gate, count, rows, shape) with the gate and the elements of a pack as types. `others`: the addresses beside
-// those of `in`.
+// launch(gate, count, rows, shape) with the gate and the elements of a pack as types. `others`: the
+// addresses beside those of `in`.
 template <class T, class Launch>
 void for_packs(const GateAndUp& in, GateForm form, std::initializer_list<const void*> others,
                const Launch& launch) {

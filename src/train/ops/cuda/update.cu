@@ -11,8 +11,9 @@ namespace sftbench::ops {
 namespace {
 
 constexpr int kUpdateThreads = 256, kTableTensors = 32;
-// Blocks on a multiprocessor, at least. A thread may have 80 registers then, and nothing spills. The loads of 768 threads are
-// 48 KiB for AdamW in float32. Left to itself, ptxas squeezes that into 40 registers on sm_80 and spills two.
+// Blocks on a multiprocessor, at least. A thread may have 80 registers then, and nothing spills.
+// The loads of 768 threads are 48 KiB for AdamW in float32. Left to itself, ptxas squeezes that
+// into 40 registers on sm_80 and spills two.
 constexpr int kUpdateBlocks = 3;
 constexpr int64_t kBlockElements = 8192;
 

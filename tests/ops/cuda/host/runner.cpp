@@ -68,8 +68,9 @@ struct Fiber {
   Fiber& operator=(const Fiber&) = delete;
 };
 
-// Goes on at `to`, until something goes on at `from`. swapcontext() would do, but it sets the signal
-// mask at each switch: that call of the system took three quarters of the time of a tiny training.
+// Goes on at `to`, until something goes on at `from`. swapcontext() would do, but it sets the
+// signal mask at each switch: that call of the system took three quarters of the time of a tiny
+// training.
 __attribute__((noinline)) void switch_place(Place& from, Place& to) {
   if (_setjmp(from.registers) == 0) _longjmp(to.registers, 1);
 }

@@ -28,7 +28,8 @@ struct Settings {
   int multiprocessors = 2;  // few, so that small tensors already loop over the grid
   // Takes launches instead of running them at once: the queue of a stand-in stream.
   std::function<void(std::function<void()>)> submit;
-  // Runs a launch, and may look at what it does: bench/traffic counts the memory that kernels access.
+  // Runs a launch, and may look at what it does: bench/traffic counts the memory that kernels
+  // access.
   std::function<void(const void* kernel, const std::function<void()>& launch)> around = {};
 };
 Settings& settings();
@@ -43,7 +44,7 @@ struct KernelFault : std::logic_error {
 
 void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
 
-// --- what threads of a kernel call ------------------------------------------------------------------
+// --- what threads of a kernel call ---------------------------------------------------------------
 
 enum class WarpOperation { kSync, kXor, kDown, kFrom };
 

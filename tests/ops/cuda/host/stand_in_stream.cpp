@@ -1,5 +1,5 @@
-// Kernels that run on the host in a build for GPUs: behind what the current stream does, and into the
-// graph that is being captured.
+// Kernels that run on the host in a build for GPUs: behind what the current stream does, and into
+// the graph that is being captured.
 #include "ops/cuda/host/stand_in_stream.h"
 
 #include <ATen/cuda/CUDAContext.h>

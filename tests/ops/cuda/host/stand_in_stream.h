@@ -5,7 +5,8 @@
 
 namespace sftbench::ops::host {
 
-// Runs `kernel` once the current stream has come there. While that is captured the graph gets it, too.
+// Runs `kernel` once the current stream has come there. While that is captured the graph gets it,
+// too.
 void run_on_stream(std::function<void()> kernel);
 
 }  // namespace sftbench::ops::host
