@@ -319,8 +319,9 @@ void recommend(RecommendArguments arguments) {
     refuse("--entries", "given beside --data", "one of them: data say how many they are");
   std::optional<CountedData> data;
   if (!arguments.data.dataset.empty()) data = count_data("--data", arguments.data);
+  const bool ends = data && data->options.conversation_field.empty() && !data->options.pretokenized;
   if (data && std::all_of(data->lengths.begin(), data->lengths.end(),
-                          [](int64_t length) { return length == 0; })) {
+                          [eos = ends ? 1 : 0](int64_t length) { return length <= eos; })) {
     refuse("--data", "has no tokens: its texts are empty", "entries with text");
   }
   Question question = question_of(arguments, prices, own, data);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kGpusOfANode = 8;
 constexpr int64_t kFewTiles = 4;  // more of them save nothing more
-constexpr double kMostOff = 1.5;  // entries of a step, over those that are asked for, or below
+constexpr double kOff = 1.5,
+                 kMostOff = 2;  // entries of a step, over those that are asked, or below
 constexpr const char* kBackend = "distributed_backend";
 constexpr const char* kSharding = "fsdp_sharding_strategy";
 constexpr const char* kCheckpointing = "gradient_checkpointing";
@@ -107,6 +108,11 @@ class OptionSpace {
   // number of GPUs. Most of these numbers divide them. None are near enough: 0.
   static int64_t packed_rows(const Question& question) {
     if (!question.packed) return 0;
+    const int64_t near = packed_rows_within(kOff, question);
+    return near > 0 ? near : packed_rows_within(kMostOff, question);
+  }
+
+  static int64_t packed_rows_within(double most_off, const Question& question) {
     const double asked = static_cast<double>(question.batch) / question.packed->entries_per_row;
     const auto off = [asked](int64_t rows) {
       const double ratio = static_cast<double>(rows) / asked;
@@ -118,10 +124,10 @@ class OptionSpace {
                            [rows](int64_t gpus) { return rows % gpus == 0; });
     };
     int64_t best = 0;
-    const auto last = static_cast<int64_t>(asked * kMostOff);
-    for (int64_t rows = std::max<int64_t>(1, std::llround(asked / kMostOff)); rows <= last;
+    const auto last = static_cast<int64_t>(asked * most_off);
+    for (int64_t rows = std::max<int64_t>(1, std::llround(asked / most_off)); rows <= last;
          ++rows) {
-      if (off(rows) > kMostOff) continue;
+      if (off(rows) > most_off) continue;
       const bool more = best == 0 || divided(rows) > divided(best);
       if (more || (divided(rows) == divided(best) && off(rows) < off(best))) best = rows;
     }
