@@ -377,7 +377,9 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
                   "entries of a dataset: padded, or packed (default: the better one)")
       ->check(CLI::IsMember({"longest", "packed"}))
       ->type_name("longest|packed");
-  command.add_option("--batch", arguments.batch, "entries of an optimization step, over all GPUs")
+  command
+      .add_option("--batch", arguments.batch,
+                  "entries of an optimization step, over all GPUs; rows under --padding packed")
       ->transform(whole_number(1, 4096))
       ->capture_default_str();
 }
