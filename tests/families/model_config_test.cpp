@@ -308,6 +308,33 @@ TEST(ModelConfig, ScalesTheLayersOfOlmo3ThatSeeEverything) {
   EXPECT_EQ(config.attention.window, 4096);
 }
 
+// Beside a list of layers, files have a pattern as text, or 0, which transformers writes where there is no window.
+TEST(ModelConfig, OnlyLayersWithAWindowHavePositionsInExaone4) {
+  const auto of = [](Json fields) {
+    fields["num_hidden_layers"] = 4;
+    return of_family("exaone4", fields);
+  };
+  const char *window = "sliding_attention", *all = "full_attention";
+  const ModelConfig large = parse(
+      of({{"sliding_window_pattern", "LLLG"}, {"layer_types", {window, window, window, all}}}));
+  EXPECT_EQ(large.attention.windowed, (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(large.attention.unrotated, (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(large.attention.window, 4096);
+  const ModelConfig small = parse(of({{"sliding_window", nullptr},
+                                      {"sliding_window_pattern", 0},
+                                      {"layer_types", {all, all, all, all}}}));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(small.attention.window_of(i), 0);
+    EXPECT_TRUE(small.attention.rotates(i));
+  }
+  const ModelConfig alternating = parse(of({{"sliding_window_pattern", 2}}));
+  EXPECT_EQ(alternating.attention.unrotated, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(parse(of({})).attention.unrotated, large.attention.unrotated);
+  // transformers fails, too.
+  EXPECT_THAT(error_of(of({{"sliding_window_pattern", "LLLG"}})),
+              HasSubstr("sliding_window_pattern: found \"LLLG\"; expected a positive integer"));
+}
+
 TEST(ModelConfig, QueriesOfMinistral3Grow) {
   const auto grown = [](const char* type, double growth) {
     const Json rope = {{"rope_type", type}, {"factor", 4.0}, {"llama_4_scaling_beta", growth}};
@@ -449,7 +476,8 @@ TEST(ModelConfig, EmbeddingsAreTiedWhereTheClassSaysSo) {
       {"granite", false},    {"granitemoe", false}, {"llama", false},      {"mistral", false},
       {"mixtral", false},    {"ministral3", false}, {"olmo2", false},      {"olmo3", false},
       {"phi3", false},       {"qwen2", false},      {"qwen2_moe", false},  {"qwen3", false},
-      {"qwen3_moe", false},  {"smollm3", true},     {"stablelm", false},   {"starcoder2", true}};
+      {"qwen3_moe", false},  {"smollm3", true},     {"stablelm", false},   {"starcoder2", true},
+      {"exaone4", false}};
   for (const auto& [type, expected] : tied) {
     Json fields = gpt;
     fields.update({{"model_type", type}, {"num_key_value_heads", 2}, {"pad_token_id", nullptr}});

@@ -101,7 +101,7 @@ TEST_P(PackedRows, GiveTheLossesAndGradientsOfEachSequenceAloneInFloat32) {
 INSTANTIATE_TEST_SUITE_P(
     Families, PackedRows,
     ::testing::Values("llama_every_option", "llama_rope_yarn", "mistral_sliding_window",
-                      "granite_every_option", "cohere2_plain", "gemma2_odd_sizes",
+                      "granite_every_option", "cohere2_plain", "exaone4_plain", "gemma2_odd_sizes",
                       "gemma3_odd_sizes", "gpt2_plain", "gpt_neox_odd_sizes",
                       "ministral3_odd_sizes", "olmo2_odd_sizes", "olmo3_odd_sizes", "phi3_plain",
                       "smollm3_plain", "qwen2_moe_plain", "qwen3_moe_plain", "stablelm_odd_sizes",

@@ -17,7 +17,7 @@ All but the last are float64 throughout: norms, softmax and loss, too, which tra
 A drawn value is 24 bits of MurmurHash3's finalizer over the place and the name. A matrix has 4 initializer_range times
 such a value, which is from -1/2 to 1/2. A vector has half of it beside what transformers starts it with, 0 or 1.
 
-The files here: transformers 5.17.0, torch 2.11.0 (text parts, OLMo 3, Ministral 3: 5.24.0, 2.15.0).
+The files here: transformers 5.17.0, torch 2.11.0 (text parts, OLMo 3, Ministral 3, EXAONE 4: 5.24.0, 2.15.0).
 """
 import json
 import shutil
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (Cohere2Config, Cohere2ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config,
+from transformers import (Cohere2Config, Cohere2ForCausalLM, Exaone4Config, Exaone4ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3Config,
                           Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM,
                           GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, Ministral3Config,
                           Ministral3ForCausalLM, Mistral3Config, Mistral3ForConditionalGeneration, Olmo2Config,
@@ -275,6 +275,13 @@ CASES = {
     "cohere2_odd_sizes": (Cohere2ForCausalLM, Cohere2Config(**{
         **ODD, "sliding_window": 4, "attention_bias": True, "tie_word_embeddings": False, "pad_token_id": 0,
         "layer_types": ["full_attention", "sliding_attention"]}), 13, {}),
+
+    "exaone4_plain": (Exaone4ForCausalLM, Exaone4Config(**COMMON, sliding_window=5, sliding_window_pattern=2), 14, {}),
+    # As in the smaller model, no layer has a window, and all have positions.
+    "exaone4_odd_sizes": (Exaone4ForCausalLM, Exaone4Config(**{
+        **ODD, "hidden_size": 17, "head_dim": 6, "sliding_window": None, "layer_types": ["full_attention"] * 2,
+        "tie_word_embeddings": True, "pad_token_id": 0, "rope_parameters": rope(
+            "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)}), 13, {}),
 
     "qwen2_moe_plain": (Qwen2MoeForCausalLM, Qwen2MoeConfig(**{
         **COMMON, **EXPERTS, "shared_expert_intermediate_size": 10, "mlp_only_layers": [0]}), 14, LOOP),

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (AutoModelForCausalLM, BloomConfig, Cohere2Config, Gemma2Config, Gemma3TextConfig, GPT2Config, GPTBigCodeConfig,
+from transformers import (AutoModelForCausalLM, BloomConfig, Cohere2Config, Exaone4Config, Gemma2Config, Gemma3TextConfig, GPT2Config, GPTBigCodeConfig,
                           GPTNeoXConfig, GptOssConfig, GraniteConfig, GraniteMoeConfig, GraniteMoeHybridConfig,
                           GraniteMoeSharedConfig, LlamaConfig, Ministral3Config, MistralConfig, MixtralConfig, Olmo2Config,
                           Olmo3Config, Phi3Config, PreTrainedTokenizerFast, Qwen2Config, Qwen2MoeConfig, Qwen3Config, Qwen3MoeConfig, SmolLM3Config, StableLmConfig, Starcoder2Config,
@@ -98,6 +98,7 @@ DRAWN_CONFIGS = {
     "gemma3": Gemma3TextConfig(**DRAWN, head_dim=8, query_pre_attn_scalar=8, sliding_window=12, sliding_window_pattern=2),
     "qwen2_moe": Qwen2MoeConfig(**DRAWN, **DRAWN_EXPERTS, shared_expert_intermediate_size=12),
     "qwen3_moe": Qwen3MoeConfig(**DRAWN, **DRAWN_EXPERTS, norm_topk_prob=True, mlp_only_layers=[0]),
+    "exaone4": Exaone4Config(**DRAWN, sliding_window=12, sliding_window_pattern=2),
     "cohere2": Cohere2Config(**DRAWN, sliding_window=12, sliding_window_pattern=2, logit_scale=0.5),
 }
 BALANCED = {"output_router_logits": True, "router_aux_loss_coef": 0.05}

@@ -7,6 +7,7 @@
 #define SFTBENCH_FAMILIES(row) \
   row(kBloomFamily) \
   row(kCohere2Family) \
+  row(kExaone4Family) \
   row(kGemmaFamily) \
   row(kGemma2Family) \
   row(kGemma3VisionFamily) \
