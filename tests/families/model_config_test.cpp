@@ -308,7 +308,8 @@ TEST(ModelConfig, ScalesTheLayersOfOlmo3ThatSeeEverything) {
   EXPECT_EQ(config.attention.window, 4096);
 }
 
-// Beside a list of layers, files have a pattern as text, or 0, which transformers writes where there is no window.
+// Beside a list of layers, files have a pattern as text, or 0, which transformers writes where
+// there is no window.
 TEST(ModelConfig, OnlyLayersWithAWindowHavePositionsInExaone4) {
   const auto of = [](Json fields) {
     fields["num_hidden_layers"] = 4;

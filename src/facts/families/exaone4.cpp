@@ -1,6 +1,7 @@
-// EXAONE 4 (LG AI Research 2025; Exaone4Config, Exaone4ForCausalLM): Llama with norms behind attention
-// and MLP instead of before them, norms over each head of queries and keys, and windows in three of
-// four layers. Where there are windows, these layers alone have positions, and else all.
+// EXAONE 4 (LG AI Research 2025; Exaone4Config, Exaone4ForCausalLM): Llama with norms behind
+// attention and MLP instead of before them, norms over each head of queries and keys, and windows
+// in three of four layers. Where there are windows, these layers alone have positions, and else
+// all.
 #include "families/config_parts.h"
 #include "families/llama.h"
 
