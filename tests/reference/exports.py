@@ -100,6 +100,7 @@ def parse_trl(folder):
 
 
 def parse_axolotl(folder):
+    from axolotl.integrations.liger.args import LigerArgs
     from axolotl.utils.config import validate_config
     from axolotl.utils.dict import DictDefault
     from axolotl.utils.schemas.config import AxolotlInputConfig
@@ -108,6 +109,7 @@ def parse_axolotl(folder):
     given = yaml.safe_load((folder / "axolotl.yaml").read_text())
     names = set(AxolotlInputConfig.model_fields)
     names |= {field.alias for field in AxolotlInputConfig.model_fields.values() if field.alias}
+    names |= set(LigerArgs.model_fields)
     unknown = set(given) - names - {"plugins"}
     unknown |= set(given.get("fsdp_config", {})) - set(FSDPConfig.model_fields)
     assert not unknown, unknown
