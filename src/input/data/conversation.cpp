@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/chat_turns.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/data/chat_template.h"
 #include "sftbench/data/text_dataset.h"
@@ -280,7 +281,7 @@ class ConversationEncoder::Labeling {
   void remark_on_arguments(const std::set<std::string>& texts) {
     if (texts.empty()) return;
     const bool quoted = std::any_of(texts.begin(), texts.end(), [this](const std::string& text) {
-      return whole_.find(Json(text).dump()) != std::string::npos;
+      return whole_.find(json_text(text)) != std::string::npos;
     });
     encoded_.remarks.push_back("arguments of a tool call are no JSON object and are trained as " +
                                std::string(quoted ? "a quoted text" : "they stand"));

@@ -76,14 +76,14 @@ std::vector<std::string> warnings_about(const DataAccount& account, bool seeks_r
 }
 
 Json to_json(const DataAccount& account) {
-  Json unused = Json::array();
-  for (const auto& [what, count] : account.unused) {
-    if (unused.size() == 1000) break;  // an entry may have 80,000 keys
-    unused.push_back({{"what", what}, {"entries", count}});
-  }
-  Json remarks = Json::array();
-  for (const auto& [what, count] : account.remarks)
-    remarks.push_back({{"what", what}, {"entries", count}});
+  const auto listed = [](const std::map<std::string, int64_t>& counts) {
+    Json list = Json::array();
+    for (const auto& [what, count] : counts) {
+      if (list.size() == 1000) break;  // an entry may have 80,000 keys
+      list.push_back({{"what", what}, {"entries", count}});
+    }
+    return list;
+  };
   return {{"entries", account.entries},
           {"tokens", account.tokens},
           {"cut_entries", account.cut_entries},
@@ -92,8 +92,8 @@ Json to_json(const DataAccount& account) {
           {"entries_without_loss_by_cut", account.without_loss_by_cut},
           {"doubtful_entries", account.doubtful_entries},
           {"doubtful_tokens", account.doubtful_tokens},
-          {"unused", std::move(unused)},
-          {"remarks", std::move(remarks)}};
+          {"unused", listed(account.unused)},
+          {"remarks", listed(account.remarks)}};
 }
 
 }  // namespace sftbench
