@@ -191,10 +191,14 @@ struct ModelsArguments {
   bool filters() const { return !fits.gpu.empty() || !family.empty() || least || most; }
 };
 
-void require_known_family(const std::string& family, const ModelCatalog& catalog) {
-  std::set<std::string> known;
+// The family of that name, or else those whose names begin so.
+std::set<std::string> chosen_families(const std::string& family, const ModelCatalog& catalog) {
+  std::set<std::string> known, chosen;
   for (const ModelFacts& model : catalog.models()) known.insert(model.family);
-  if (family.empty() || known.count(family) > 0) return;
+  if (!family.empty() && known.count(family) > 0) return {family};
+  for (const std::string& name : known)
+    if (name.starts_with(family)) chosen.insert(name);
+  if (!chosen.empty()) return chosen;
   const std::vector<std::string> names(known.begin(), known.end());
   throw InputError({{{},
                      0,
@@ -205,9 +209,10 @@ void require_known_family(const std::string& family, const ModelCatalog& catalog
 }
 
 void keep_sizes(const ModelsArguments& arguments, const ModelCatalog& catalog, Table& table) {
+  const std::set<std::string> families = chosen_families(arguments.family, catalog);
   std::erase_if(table.rows, [&](const std::vector<Json>& row) {
     const ModelFacts& model = *catalog.find(row[kName].get<std::string>());
-    if (!arguments.family.empty() && model.family != arguments.family) return true;
+    if (families.count(model.family) == 0) return true;
     if (!arguments.least && !arguments.most) return false;
     const Json& count = row[kParameters];
     if (count.is_null()) return true;
@@ -237,7 +242,6 @@ void print_models(const ModelsArguments& arguments) {
   const ModelFacts* model = options.word.empty() ? nullptr : catalog.find(options.word);
   if (model != nullptr && !arguments.filters())
     return print_record(in_full(*model), as_json(*model), format);
-  require_known_family(arguments.family, catalog);
   Table table = rows_with(options.word, overview(catalog));
   if (!table.rows.empty()) {
     keep_sizes(arguments, catalog, table);
@@ -280,7 +284,10 @@ void add_models_command(CLI::App& app, int& exit_code) {
       ->needs(fits)
       ->transform(whole_number(1, 131072))
       ->capture_default_str();
-  command->add_option("--family", arguments->family, "only those of one family")->type_name("NAME");
+  command
+      ->add_option("--family", arguments->family,
+                   "only those of one family, or of all whose names begin so")
+      ->type_name("NAME");
   command->add_option("--min-parameters", arguments->least, "only those with at least so many: 1B")
       ->transform(whole_number(1, kMostTokenCount))
       ->option_text("N");
