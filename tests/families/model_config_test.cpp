@@ -308,6 +308,17 @@ TEST(ModelConfig, ScalesTheLayersOfOlmo3ThatSeeEverything) {
   EXPECT_EQ(config.attention.window, 4096);
 }
 
+TEST(ModelConfig, AListOfLayersGoesBeforeTheirPattern) {
+  for (const char* family : {"cohere2", "gemma3_text"}) {
+    const Json fields = {{"num_key_value_heads", 2},
+                         {"pad_token_id", nullptr},
+                         {"sliding_window_pattern", 0},
+                         {"layer_types", {"full_attention", "sliding_attention"}}};
+    EXPECT_EQ(parse(of_family(family, fields)).attention.windowed, (std::vector<bool>{false, true}))
+        << family;
+  }
+}
+
 // Beside a list of layers, files have a pattern as text, or 0, which transformers writes where
 // there is no window.
 TEST(ModelConfig, OnlyLayersWithAWindowHavePositionsInExaone4) {

@@ -20,7 +20,7 @@ void read_cohere2(ConfigFields& fields, ModelConfig& config) {
   require_silu(fields);
   config.multipliers.logits = fields.positive("logit_scale", 0.0625);
   read_window(fields, config, kWindow);
-  read_periodic_windows(fields, config, fields.extent("sliding_window_pattern", 4));
+  read_periodic_windows(fields, config, /*period=*/4, "sliding_window_pattern");
   for (int64_t i = 0; i < config.num_hidden_layers; ++i)
     config.attention.unrotated.push_back(config.attention.window_of(i) == 0);
   config.attention.rotates_neighbors = true;

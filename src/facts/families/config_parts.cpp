@@ -192,9 +192,11 @@ void read_window(ConfigFields& fields, ModelConfig& config, int64_t otherwise) {
       fields.extent("sliding_window", fields.is_null("sliding_window") ? 0 : otherwise);
 }
 
-void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period) {
+void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period,
+                           const char* period_key) {
   if (const Json* types = fields.find("layer_types"))
     return read_layer_types(fields, *types, config);
+  if (period_key != nullptr) period = fields.extent(period_key, period);
   for (int64_t i = 0; i < config.num_hidden_layers; ++i)
     config.attention.windowed.push_back((i + 1) % period != 0);
 }

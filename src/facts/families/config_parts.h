@@ -53,9 +53,10 @@ void read_activation(ConfigFields& fields, ModelConfig& config, const std::strin
 // sliding_window, null: none.
 void read_window(ConfigFields& fields, ModelConfig& config, int64_t otherwise);
 
-// layer_types, or windows in all layers but each last one of `period`. REQUIRES: num_hidden_layers
-// is read.
-void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period);
+// layer_types, or windows in all layers but each last one of `period`, which the field of that name
+// may change. REQUIRES: num_hidden_layers is read.
+void read_periodic_windows(ConfigFields& fields, ModelConfig& config, int64_t period,
+                           const char* period_key = nullptr);
 
 // What the family does not have, which has to be 0, or false.
 void require_none(ConfigFields& fields, const std::string& key, const std::string& why);

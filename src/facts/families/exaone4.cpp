@@ -8,14 +8,11 @@
 namespace sftbench {
 namespace {
 
-// Files of layer_types have patterns as "LLLG", or 0 without a window, beside them.
 void read_exaone4_layers(ConfigFields& fields, ModelConfig& config) {
   constexpr int64_t kWindow = 4096, kPeriod = 4;
   AttentionConfig& attention = config.attention;
   read_window(fields, config, kWindow);
-  const bool listed = fields.find("layer_types") != nullptr;
-  read_periodic_windows(fields, config,
-                        listed ? kPeriod : fields.extent("sliding_window_pattern", kPeriod));
+  read_periodic_windows(fields, config, kPeriod, "sliding_window_pattern");
   for (int64_t i = 0; attention.window > 0 && i < config.num_hidden_layers; ++i)
     attention.unrotated.push_back(attention.window_of(i) == 0);
 }

@@ -35,14 +35,14 @@ double read_cap(ConfigFields& fields, const std::string& key, double otherwise) 
 
 // Of Gemma 2 and 3. Of `period` layers the last one sees everything.
 void read_gemma_layers(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings,
-                       int64_t period) {
+                       int64_t period, const char* period_key = nullptr) {
   constexpr int64_t kWindow = 4096;
   read_gemma_parts(fields, config, {.key_value_heads = 4, .head_dim = 256}, max_position_embeddings,
                    "hidden_activation");
   config.layer_form = LayerForm::kNormsAround;
   config.attention.scale = 1.0 / std::sqrt(fields.positive("query_pre_attn_scalar", 256.0));
   read_window(fields, config, kWindow);
-  read_periodic_windows(fields, config, period);
+  read_periodic_windows(fields, config, period, period_key);
 }
 
 void read_gemma2(ConfigFields& fields, ModelConfig& config) {
@@ -53,7 +53,7 @@ void read_gemma2(ConfigFields& fields, ModelConfig& config) {
 }
 
 void read_gemma3(ConfigFields& fields, ModelConfig& config) {
-  read_gemma_layers(fields, config, 131072, fields.extent("sliding_window_pattern", 6));
+  read_gemma_layers(fields, config, 131072, 6, "sliding_window_pattern");
   config.attention.norms = QkNorms::kOfHeads;
   require_none(fields, "attn_logit_softcapping", "null: attention of Gemma 3 has no cap");
   config.multipliers.logit_cap = read_cap(fields, "final_logit_softcapping", 0.0);
