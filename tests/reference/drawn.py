@@ -281,7 +281,8 @@ CASES = {
     "exaone4_odd_sizes": (Exaone4ForCausalLM, Exaone4Config(**{
         **ODD, "hidden_size": 17, "head_dim": 6, "sliding_window": None, "layer_types": ["full_attention"] * 2,
         "tie_word_embeddings": True, "pad_token_id": 0, "rope_parameters": rope(
-            "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)}), 13, {}),
+            "llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)}), 13,
+        dict(learning_rate=0.01)),
 
     "qwen2_moe_plain": (Qwen2MoeForCausalLM, Qwen2MoeConfig(**{
         **COMMON, **EXPERTS, "shared_expert_intermediate_size": 10, "mlp_only_layers": [0]}), 14, LOOP),
