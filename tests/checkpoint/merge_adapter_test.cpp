@@ -56,6 +56,25 @@ void PrintTo(const MergeCase& one, std::ostream* out) {
   *out << one.name;
 }
 
+// Copies a folder whose one file of weights gets tensors of other names.
+template <typename Rename>
+void copy_renamed(const fs::path& from, const fs::path& to, const char* file,
+                  const Rename& rename) {
+  fs::copy(from, to);
+  fs::remove(to / file);
+  const CheckpointShard shard = open_safetensors(from / file);
+  std::vector<TensorHeader> headers;
+  for (const StoredTensor& tensor : shard.tensors)
+    headers.push_back({rename(tensor.name), tensor.dtype, tensor.shape});
+  SafetensorsWriter writer(to / file, headers);
+  for (const StoredTensor& tensor : shard.tensors) {
+    std::vector<char> bytes(tensor.size_bytes);
+    shard.read(tensor, 0, bytes.data(), bytes.size());
+    writer.append(bytes.data(), bytes.size());
+  }
+  writer.finish();
+}
+
 class MergedAsInPeft : public FolderTest, public testing::WithParamInterface<MergeCase> {};
 
 TEST_P(MergedAsInPeft, TensorByTensor) {
@@ -108,6 +127,29 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+class MergedTextPart : public FolderTest {};
+
+// Files of a text model beside a vision tower have names that its modules have not.
+TEST_F(MergedTextPart, IsAdaptedUnderTheNamesOfItsFiles) {
+  const std::string base = kReference + "/training/llama",
+                    adapter = kReference + "/adapters/llama-lora_qv/final",
+                    in_front = "base_model.model.model.";
+  copy_renamed(base, root_ / "base", "model.safetensors",
+               [](const std::string& name) { return "language_model." + name; });
+  copy_renamed(adapter, root_ / "adapter", "adapter_model.safetensors",
+               [&](const std::string& name) {
+                 return in_front + "language_model." + name.substr(in_front.size());
+               });
+  merge_adapter({adapter, base, root_ / "plain", 1, {}});
+  const MergeSummary summary =
+      merge_adapter({root_ / "adapter", root_ / "base", root_ / "beside", 1, {}});
+  EXPECT_GT(summary.adapted, 0);
+  std::map<std::string, std::vector<float>> expected;
+  for (const auto& [name, values] : values_in(open_checkpoint(root_ / "plain")))
+    expected["language_model." + name] = values;
+  EXPECT_EQ(values_in(open_checkpoint(root_ / "beside")), expected);
+}
 
 class MergedCard : public FolderTest {};
 
