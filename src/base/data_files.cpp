@@ -117,6 +117,22 @@ std::vector<fs::path> files_of_repository(const fs::path& folder, const std::str
   return files;
 }
 
+DatasetPart part_of(const DataPlace& place) {
+  std::string problem;
+  DatasetPart part = dataset_part(place.part, problem);
+  if (!problem.empty())
+    refuse_folder(place.path, problem, "PATH:CONFIG, PATH:CONFIG:SPLIT or PATH::train[:1000]");
+  return part;
+}
+
+void require_slice_alone(const DataPlace& place) {
+  DatasetPart part = part_of(place);
+  part.slice.clear();
+  if (!text_of(part).empty())
+    refuse_folder(place.path, "a file has no configs and no splits, but one: train",
+                  place.path.string() + "::train[:1000] for a part of its entries");
+}
+
 }  // namespace
 
 DataPlace data_place(const fs::path& path) {
@@ -125,8 +141,9 @@ DataPlace data_place(const fs::path& path) {
   if (fs::exists(path, error)) return {path, {}};
   for (size_t colon = text.find(':'); colon != std::string::npos;
        colon = text.find(':', colon + 1)) {
-    fs::path folder = text.substr(0, colon);
-    if (fs::is_directory(folder, error)) return {std::move(folder), text.substr(colon)};
+    fs::path whole = text.substr(0, colon);
+    if (fs::is_directory(whole, error) || fs::is_regular_file(whole, error))
+      return {std::move(whole), text.substr(colon)};
   }
   return {path, {}};
 }
@@ -146,18 +163,17 @@ std::vector<std::string> paths_below(const fs::path& folder) {
 std::vector<fs::path> data_files(const fs::path& path) {
   std::error_code error;
   const DataPlace place = data_place(path);
-  if (!fs::is_directory(place.path, error)) return {path};
+  if (!fs::is_directory(place.path, error)) {
+    if (!place.part.empty()) require_slice_alone(place);
+    return {place.path};
+  }
   const bool by_card = !place.part.empty() || is_snapshot(place.path);
   if (!by_card && fs::exists(path / "config.json", error)) {
     refuse_folder(path, "the folder is a model's: it has config.json", "a folder of data");
   }
   const std::string card = card_in(place.path);
   if (by_card || names_data_files(card)) {
-    std::string problem;
-    const DatasetPart part = dataset_part(place.part, problem);
-    if (!problem.empty())
-      refuse_folder(place.path, problem, "FOLDER:CONFIG or FOLDER:CONFIG:SPLIT");
-    return files_of_repository(place.path, card, part);
+    return files_of_repository(place.path, card, part_of(place));
   }
   std::vector<fs::path> files = files_in(path);
   if (files.empty()) files = files_in(path / "data");
@@ -176,10 +192,14 @@ std::vector<fs::path> data_files(const fs::path& path) {
   return files;
 }
 
+std::string slice_of_data(const fs::path& path) {
+  return part_of(data_place(path)).slice;
+}
+
 std::string digest_data(const fs::path& path) {
   const std::vector<fs::path> files = data_files(path);
-  if (files.size() == 1) return kept_digest(files.front());
-  std::string all;
+  std::string all = slice_of_data(path);
+  if (files.size() == 1 && all.empty()) return kept_digest(files.front());
   for (const fs::path& file : files) all += kept_digest(file) + "\n";
   return digest(all);
 }

@@ -399,15 +399,6 @@ TrainFiles files_of_config(const Paths& paths, const CardConfig& config, const s
   return of_one_kind(files);
 }
 
-bool is_inside(const std::string& folder) {
-  if (folder.empty()) return true;
-  if (folder.front() == '/' || folder.back() == '/') return false;
-  const std::string between = "/" + folder + "/";
-  return between.find("/../") == std::string::npos && between.find("/./") == std::string::npos &&
-         between.find("//") == std::string::npos &&
-         folder.find_first_of("*?[") == std::string::npos;
-}
-
 TrainFiles files_of_card(const Paths& paths, const std::vector<CardConfig>& configs,
                          const DatasetPart& part) {
   Paths names;
@@ -436,27 +427,6 @@ TrainFiles files_of_card(const Paths& paths, const std::vector<CardConfig>& conf
 }
 
 }  // namespace
-
-DatasetPart dataset_part(const std::string& text, std::string& problem) {
-  DatasetPart part;
-  problem.clear();
-  if (text.empty()) return part;
-  const size_t second = text.find(':', 1);
-  part.config = text.substr(1, second == std::string::npos ? second : second - 1);
-  if (second != std::string::npos) part.split = text.substr(second + 1);
-  const bool odd = std::any_of(text.begin(), text.end(),
-                               [](unsigned char c) { return c < 32 || c == 127 || c == '\\'; });
-  if (text.front() != ':' || text == ":" || odd || part.split.empty() ||
-      part.split.find_first_of(":/") != std::string::npos || !is_inside(part.config)) {
-    problem = "'" + text + "' names no config and split";
-  }
-  return part;
-}
-
-std::string text_of(const DatasetPart& part) {
-  if (part.split != kDefaultSplit) return ":" + part.config + ":" + part.split;
-  return part.config.empty() ? std::string() : ":" + part.config;
-}
 
 bool names_data_files(const std::string& card) {
   try {

@@ -256,14 +256,25 @@ TEST_F(ForeignFilesTest, APredictionNeedsNoChatTemplate) {
   }
 }
 
+TEST_F(ForeignFilesTest, ASliceOfASplitIsTrainedOnAlone) {
+  for (const char* split : {"train[:2]", "train[-50%:]", "train[1:2%]"}) {
+    write("axolotl.yaml",
+          "base_model: smollm2-135m\ndatasets:\n  - path: a/b\n    type: alpaca\n    split: " +
+              std::string(split) + "\n");
+    const ProgramResult predicted = program(
+        {"--arguments", "axolotl.yaml", "--flops-per-s", "1e12", "--format", "json"}, "predict");
+    EXPECT_EQ(predicted.status, 0) << predicted.err;
+    EXPECT_THAT(predicted.out, HasSubstr("a/b::" + std::string(split)));
+  }
+}
+
 TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {
   const std::string file =
-      "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: oasst\n    split: train[:10%]\n"
+      "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: oasst\n"
       "adapter: llama-adapter\n";
   const std::string told = refused(file);
   EXPECT_THAT(told, AllOf(HasSubstr("datasets[0].type: found 'oasst', which has no equal here; "
                                     "expected chat_template, completion or alpaca, or --data"),
-                          HasSubstr("datasets[0].split: found 'train[:10%]', a part of a split"),
                           HasSubstr("adapter: found 'llama-adapter', which has no equal here; "
                                     "expected lora or qlora")));
   EXPECT_THAT(refused(file, {"--data", "pairs.json"}), Not(HasSubstr("datasets")));

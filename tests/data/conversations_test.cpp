@@ -260,6 +260,8 @@ TEST(Conversations, FormsAreFoundByTheirColumnsAndForeignOnesRefusedByWhatTheyAr
             "completions: the entries rate the steps of an answer (completions, labels)");
   EXPECT_EQ(refused_form(R"({"instruction": "a", "output": "b", "history": [["c", "d"]]})"),
             "history: the entries have earlier turns beside instruction and output");
+  EXPECT_EQ(refused_form(R"({"role": "user", "content": "b"})"),
+            "role: each entry is one message (role, content)");
   EXPECT_EQ(refused_form(R"({"instruction": "a", "input": "", "output": "b"})"),
             "data_formatter_template alpaca");
   EXPECT_EQ(refused_form(R"({"prompt": "a", "completion": "b"})"),

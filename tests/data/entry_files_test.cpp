@@ -56,6 +56,27 @@ TEST_F(EntryFiles, RowsOfCsvAndPackedFilesAreThoseThatPythonWrote) {
     EXPECT_EQ(rows_of(kFolder + name), rows) << name;
 }
 
+TEST_F(EntryFiles, ASliceIsAPartOfAFileAndOfAFolder) {
+  const std::string two = file("d/train-0.jsonl", "{\"a\": 0}\n{\"a\": 1}\n"),
+                    three = file("d/train-1.jsonl", "{\"a\": 2}\n{\"a\": 3}\n{\"a\": 4}\n");
+  const auto numbers = [](const std::string& path) {
+    std::string text;
+    for (const Json& row : rows_of(path)) text += row.dump() + " ";
+    return text;
+  };
+  const std::string folder = (folder_ / "d").string();
+  EXPECT_EQ(numbers(folder + "::train[1:4]"), R"({"a":1} {"a":2} {"a":3} )");
+  EXPECT_EQ(numbers(folder + "::train[-40%:]"), R"({"a":3} {"a":4} )");
+  EXPECT_EQ(numbers(three + "::train[:1]"), R"({"a":2} )");
+  EXPECT_EQ(open_entries(folder + "::train[3:]", 1).line(0), R"({"a": 3})");
+  EXPECT_NE(digest_data(three + "::train[:1]"), digest_data(three + "::train[1:]"));
+  EXPECT_EQ(digest_data(three + "::train"), digest_data(three));
+  EXPECT_THAT(problem_of(two + "::train[2:]"), HasSubstr("the slice [2:] has no entry"));
+  EXPECT_THAT(problem_of(two + "::test[:1]"),
+              HasSubstr("a file has no configs and no splits, but one: train"));
+  EXPECT_THAT(problem_of(two + "::train[1]"), HasSubstr("'[1]' is no slice of entries"));
+}
+
 std::string widened(const std::string& text, size_t bytes, bool little) {
   std::string wide;
   for (const char c : text) {

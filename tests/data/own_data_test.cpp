@@ -570,12 +570,27 @@ TEST_F(JsonArray, DamageIsNamedWithItsLine) {
   EXPECT_EQ(problem_of_file("[{} {}]"),
             ":1: the file has no comma between entries; expected a "
             "comma");
-  EXPECT_EQ(problem_of_file("[{}]\n\n[]"),
-            ":3: the file goes on behind its array; expected one "
+  EXPECT_EQ(problem_of_file("[\n{}]\n\n[]"),
+            ":4: the file goes on behind its array; expected one "
             "array of objects");
   EXPECT_EQ(problem_of_file("[{},\n1]"), ":2: the entry is no object; expected a JSON object");
   EXPECT_EQ(problem_of_file("[[1], {}]"), ":1: the entry is a list; expected a JSON object");
   EXPECT_THAT(problem_of_file("[{},\n\n{\"a\": tru}]"), HasSubstr(":3: not JSON at column "));
+}
+
+TEST_F(JsonArray, AListOfMessagesIsAConversation) {
+  const std::string first = R"([{"role": "user", "content": "a"}])",
+                    second = R"([{"role": "user", "content": "b"}, {"role": "x", "content": "c"}])";
+  for (const std::string& text :
+       {first + "\n\n" + second + "\n", "[" + first + ",\n" + second + "]",
+        "\xef\xbb\xbf" + first + "\r\n" + second}) {
+    const JsonlFile file(text, "lists");
+    ASSERT_EQ(file.size(), 2) << text;
+    Json entry;
+    Diagnostic problem;
+    ASSERT_TRUE(file.read_object(1, entry, problem)) << text;
+    EXPECT_EQ(entry, Json({{"messages", Json::parse(second)}})) << text;
+  }
 }
 
 TEST_F(JsonArray, NumbersAndDepthsThatNoValueHoldsAreNamedWithTheirLine) {

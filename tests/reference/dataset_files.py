@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Which files of a repository the package datasets takes for a split, for tests/base/train_files_test.cpp.
+"""Which files of a repository the package datasets takes for a split, for tests/base/train_files_test.cpp, and which
+entries for a slice, for tests/base/dataset_part_test.cpp.
 
   dataset_files.py        writes tests/reference/data/dataset_files.json
 
@@ -90,6 +91,17 @@ LAYOUTS = [
 ]
 
 
+SLICES = ["[:1%]", "[:10%]", "[10%:]", "[:-1%]", "[-5%:]", "[25%:75%]", "[:5]", "[5:]", "[2:7]", "[-3:]", "[:-3]", "[-5:-2]",
+          "[7:2]", "[:1_000]", "[:]", "[:0]", "[:0%]", "[1000:]", "[:50%]", "[:2%]", "[10:50%]", "[-200:]", "[:100%]"]
+ENTRIES = [1, 3, 10, 25, 50, 99, 101, 51760]
+
+
+def entries_of(slice_, entries):
+    (found,) = datasets.ReadInstruction.from_spec("train" + slice_).to_absolute({"train": entries})
+    taken = range(entries)[found.from_:found.to]
+    return f"{taken[0]}-{taken[-1]}" if taken else "none"
+
+
 def files_of(folder, config, split):
     try:
         builder = datasets.load_dataset_builder(str(folder), config or None)
@@ -114,7 +126,8 @@ def main():
                 print(name, config, split)
                 cases.append({"layout": name, "paths": files + (["README.md"] if card else []), "card": card,
                               "config": config, "split": split, "files": files_of(folder, config, split)})
-    result = {"datasets": datasets.__version__, "cases": cases}
+    slices = {slice_: " ".join(entries_of(slice_, entries) for entries in ENTRIES) for slice_ in SLICES}
+    result = {"datasets": datasets.__version__, "cases": cases, "entries": ENTRIES, "slices": slices}
     (HERE / "data" / "dataset_files.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -7,14 +7,15 @@
 
 namespace sftbench {
 
-// "FOLDER:CONFIG:SPLIT" is a part of what is in a folder (base/train_files.h).
+// "FOLDER:CONFIG:SPLIT" is a part of what is in a folder, "FILE::train[:1000]" of a file
+// (base/dataset_part.h).
 struct DataPlace {
   std::filesystem::path path;  // a file or a folder
   std::string part;            // with its colons; empty: none is named
 };
 
 // What exists is a path as a whole, whatever colons are in it. Of a path that names neither a file
-// nor a folder with a part behind it, the path.
+// nor a folder, the path.
 DataPlace data_place(const std::filesystem::path& path);
 
 // The files below a folder, relative to it; links to files are files.
@@ -29,7 +30,11 @@ std::vector<std::string> paths_below(const std::filesystem::path& folder);
 // several kinds stand side by side.
 std::vector<std::filesystem::path> data_files(const std::filesystem::path& path);
 
-// Of the content, wherever it lies. InputError as data_files().
+// "[:1%]" of "FOLDER::train[:1%]"; empty: all entries of the files. InputError: the part has
+// another form.
+std::string slice_of_data(const std::filesystem::path& path);
+
+// Of the content and the slice, wherever it lies. InputError as data_files().
 std::string digest_data(const std::filesystem::path& path);
 
 }  // namespace sftbench

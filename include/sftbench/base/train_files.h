@@ -6,20 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/dataset_part.h"
+
 namespace sftbench {
-
-// What of a dataset is meant.
-struct DatasetPart {
-  std::string
-      config;  // of the card; of a dataset whose card has none, a folder; empty: the default one
-  std::string split = "train";  // as the card or the names of the files call it
-};
-
-// Reads the end of a dataset's name: "", ":CONFIG", ":CONFIG:SPLIT" or "::SPLIT". `problem` says
-// what is wrong with `text`, and stays empty when nothing is.
-DatasetPart dataset_part(const std::string& text, std::string& problem);
-// The same text again, the shortest that says it.
-std::string text_of(const DatasetPart& part);
 
 struct TrainFiles {
   std::vector<std::string>

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sftbench/base/dataset_part.h"
 #include "sftbench/data/jsonl.h"
 
 namespace sftbench {
@@ -16,7 +17,9 @@ class Entries {
   Entries(JsonlFile file);  // NOLINT: the entries of a file are entries
   explicit Entries(std::vector<JsonlFile> files);
 
-  int64_t size() const { return ends_.back(); }
+  int64_t size() const { return range_.end - range_.begin; }
+  // Leaves out all that are not in `slice` (base/dataset_part.h).
+  void take_slice(const std::string& slice);
   // Where an entry stands, for errors.
   const std::string& path(int64_t entry) const;
   int line_number(int64_t entry) const;
@@ -39,6 +42,7 @@ class Entries {
 
   std::vector<JsonlFile> files_;
   std::vector<int64_t> ends_;  // of each file, in entries of all
+  EntryRange range_;           // which are taken
 };
 
 }  // namespace sftbench

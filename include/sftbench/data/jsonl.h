@@ -5,7 +5,8 @@
 // As Python reads it: one JSON object per line, blank lines skipped, an array where the file begins
 // with [, the last of two equal keys counts, invalid UTF-8 is an error. Objects may also stand one
 // behind the other without lines of their own: where the first one takes several lines, or a second
-// one stands on its line. All errors name file, line number, what was found and what was
+// one stands on its line. A list of objects in place of an entry is a conversation: an object whose
+// only field `messages` it is. All errors name file, line number, what was found and what was
 // expected.
 #pragma once
 

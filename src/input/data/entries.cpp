@@ -10,16 +10,23 @@ namespace sftbench {
 Entries::Entries(JsonlFile file) {
   files_.push_back(std::move(file));
   ends_.push_back(files_.front().size());
+  range_.end = ends_.back();
 }
 
 Entries::Entries(std::vector<JsonlFile> files) : files_(std::move(files)) {
   check(!files_.empty(), "there is a file");
   int64_t end = 0;
   for (const JsonlFile& file : files_) ends_.push_back(end += file.size());
+  range_.end = end;
+}
+
+void Entries::take_slice(const std::string& slice) {
+  range_ = entry_range(slice, ends_.back());
 }
 
 Entries::Place Entries::find(int64_t entry) const {
   check(entry >= 0 && entry < size(), "there is an entry of this number");
+  entry += range_.begin;
   const auto end = std::upper_bound(ends_.begin(), ends_.end(), entry);
   const auto number = static_cast<size_t>(end - ends_.begin());
   return {files_[number], number == 0 ? entry : entry - ends_[number - 1]};

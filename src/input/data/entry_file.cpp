@@ -64,6 +64,8 @@ void refuse_empty(const std::vector<std::filesystem::path>& files) {
 
 Entries open_entries(const std::filesystem::path& path, int64_t most) {
   const std::vector<std::filesystem::path> paths = data_files(path);
+  const std::string slice = slice_of_data(path);
+  if (!slice.empty()) most = entries_that_decide(slice);
   refuse_empty(paths);
   const auto opened =
       paths.size() > kMostHeldOpen ? JsonlFile::Opened::kWhenRead : JsonlFile::Opened::kAlways;
@@ -74,7 +76,11 @@ Entries open_entries(const std::filesystem::path& path, int64_t most) {
     most -= std::min(most, files.back().size());
     if (most == 0) break;
   }
-  return Entries(std::move(files));
+  Entries entries(std::move(files));
+  entries.take_slice(slice);
+  if (entries.size() == 0 && !slice.empty())
+    throw InputError({finding(path, {}, "the slice " + slice + " has no entry", "a larger one")});
+  return entries;
 }
 
 }  // namespace sftbench

@@ -38,7 +38,12 @@ class FormFinder {
       return refuse("history", "the entries have earlier turns beside instruction and output",
                     "one list of messages in each entry");
     }
-    return find().property.empty() && !has("output") && is_whole_file();
+    if (!find().property.empty() || has("output")) return false;
+    if (has("role") && has("content") && entry_.size() == 2) {
+      return refuse("role", "each entry is one message (role, content)",
+                    "a list of messages in each entry, one on each line");
+    }
+    return is_whole_file();
   }
 
   FoundForm find() const {

@@ -5,6 +5,7 @@
 
 #include "data/text_encoding.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
 
 namespace sftbench {
 namespace {
@@ -216,6 +217,13 @@ bool are_objects_without_lines(std::string_view begin) {
   return next != std::string_view::npos && begin[next] == '{';
 }
 
+// Whether the first line is a list, and the next line begins another one.
+bool are_lists_on_lines(std::string_view begin) {
+  const size_t end = begin.find('\n');
+  if (!begin.starts_with('[') || end == std::string_view::npos) return false;
+  return without_mark(begin.substr(end)).starts_with('[') && Json::accept(begin.substr(0, end));
+}
+
 }  // namespace
 
 std::unique_ptr<EntryIndex> make_entry_index(std::string_view begin,
@@ -223,7 +231,7 @@ std::unique_ptr<EntryIndex> make_entry_index(std::string_view begin,
                                              const std::string& path) {
   refuse_wide_text(begin, path);
   const std::string_view text = without_mark(begin);
-  const bool array = text.starts_with('[');
+  const bool array = text.starts_with('[') && !are_lists_on_lines(text);
   if (array || are_objects_without_lines(text))
     return std::make_unique<ValueIndex>(places, path, array);
   return std::make_unique<LineIndex>(places, path);

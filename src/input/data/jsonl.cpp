@@ -9,6 +9,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_builder.h"
 #include "sftbench/base/text.h"
+#include "sftbench/data/chat_entry.h"
 
 namespace sftbench {
 namespace {
@@ -105,9 +106,12 @@ Diagnostic describe(const FieldReader& reader, bool parsed, std::string_view fie
   return error;
 }
 
-}  // namespace
-
-namespace {
+// A list of messages without an object around it.
+bool is_conversation(const Json& entry) {
+  return entry.is_array() && !entry.empty() &&
+         std::all_of(entry.begin(), entry.end(),
+                     [](const Json& message) { return message.is_object(); });
+}
 
 Diagnostic of_file(const std::string& path, int line, std::string message, std::string expected) {
   return {.file = path,
@@ -259,6 +263,7 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
   const std::string text = line(entry);
   try {
     object = build_json(text);
+    if (is_conversation(object)) object = {{kConversationField, std::move(object)}};
     if (object.is_object()) return true;
     error = {};
     error.message = std::string("the entry is ") + (object.is_array() ? "a list" : "no object");

@@ -53,7 +53,7 @@ DatasetName dataset_name(const std::string& text) {
 bool is_dataset_name(const std::string& text) {
   if (!dataset_name_problem(text).empty()) return false;
   std::error_code error;
-  return !ends_as_file(text) && !fs::exists(data_place(text).path, error);
+  return !ends_as_file(text.substr(0, text.find(':'))) && !fs::exists(data_place(text).path, error);
 }
 
 std::string name_of(const DatasetName& name) {

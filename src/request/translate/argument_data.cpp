@@ -1,7 +1,7 @@
 // What keys of data say together: sets by their names in another program, and templates by theirs.
 #include <filesystem>
 
-#include "sftbench/base/train_files.h"
+#include "sftbench/base/dataset_part.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_layers.h"
@@ -25,7 +25,7 @@ void ArgumentFileReader::settle_hub_data() {
   const auto named = [&data](const std::string& split) {
     DatasetPart part;
     part.config = data.config;
-    if (!split.empty()) part.split = split;
+    if (!split.empty()) set_split(part, split);
     return text_node(data.name + text_of(part));
   };
   if (other != nullptr) {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/dataset_part.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/huggingface/datasets.h"
 #include "sftbench/translate/argument_options.h"
@@ -148,7 +148,11 @@ class DatasetReader {
                    "a list of one file, folder or dataset of the hub");
     }
     std::string place = node.items[0].text;
-    if (!split_.empty() && is_dataset_name(place)) place += text_of({{}, split_});
+    if (!split_.empty() && is_dataset_name(place)) {
+      DatasetPart part;
+      set_split(part, split_);
+      place += text_of(part);
+    }
     take_("training_data_path", own_text(std::move(place)), path);
   }
 

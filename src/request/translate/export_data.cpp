@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "sftbench/base/data_files.h"
+#include "sftbench/base/dataset_part.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/data/conversation.h"
@@ -31,12 +33,17 @@ Place place_of(const DataSource& data) {
     const DatasetName name = dataset_name(data.dataset_id);
     place.path = name.id;
     place.config = name.part.config;
-    place.split = name.part.split;
+    place.split = name.part.split + name.part.slice;
     return place;
   }
-  place.path = fs::absolute(data.path).lexically_normal().string();
-  const std::string ending = fs::path(data.path).extension().string();
-  if (fs::is_directory(data.path)) return place;
+  const DataPlace own = data_place(data.path);
+  std::string none;
+  const DatasetPart part = dataset_part(own.part, none);
+  place.config = part.config;
+  place.split = part.split + part.slice;
+  place.path = fs::absolute(own.path).lexically_normal().string();
+  const std::string ending = own.path.extension().string();
+  if (fs::is_directory(own.path)) return place;
   place.loader =
       ending == ".parquet" || ending == ".csv" || ending == ".arrow" ? ending.substr(1) : "json";
   return place;
@@ -172,7 +179,7 @@ class DataExporter {
     Json set = {{"path", place_.path}};
     if (!place_.loader.empty()) set["ds_type"] = place_.loader;
     if (!place_.config.empty()) set["name"] = place_.config;
-    if (place_.loader.empty()) set["split"] = place_.split;
+    if (place_.loader.empty() || place_.split != "train") set["split"] = place_.split;
     if (is_text()) {
       set["type"] = "completion";
       set["field"] = data_.text_field;

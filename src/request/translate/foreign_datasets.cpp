@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "sftbench/base/dataset_part.h"
 #include "sftbench/base/text.h"
-#include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/translate/argument_options.h"
@@ -25,7 +25,7 @@ std::string place_of_data(const std::string& id, const std::string& config,
   if (config.empty() && split.empty()) return id;
   DatasetPart part;
   part.config = config;
-  if (!split.empty()) part.split = split;
+  if (!split.empty()) set_split(part, split);
   return id + text_of(part);
 }
 
@@ -154,11 +154,6 @@ std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& p
     const bool one = files->is_scalar() || files->items.size() == 1;
     if (!one) diagnostics.error(*files, path + ".data_files", "lists several", "a folder of them");
     place = files->is_scalar() || files->items.empty() ? files->text : files->items.front().text;
-  }
-  if (split.find('[') != std::string::npos) {
-    diagnostics.error(*set.find("split"), path + ".split",
-                      "found '" + split + "', a part of a split, which has no equal here",
-                      "split: train, and max_samples: N for the first N entries");
   }
   take("training_data_path",
        at_line(text_node(place_of_data(place, text_at(set, "name"),

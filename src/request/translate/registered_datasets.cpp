@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "sftbench/base/dataset_part.h"
 #include "sftbench/base/text.h"
-#include "sftbench/base/train_files.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_names.h"
@@ -70,18 +70,15 @@ class RegisteredSet {
 
   std::string place() {
     const std::string hub = member(&set_, "hf_hub_url"), file = member(&set_, "file_name");
-    if (!hub.empty()) {
-      DatasetPart part;
-      part.config = member(&set_, "subset");
-      if (const std::string split = member(&set_, "split"); !split.empty()) part.split = split;
-      const bool whole = part.config.empty() && part.split == DatasetPart().split;
-      return whole ? hub : hub + text_of(part);
-    }
+    DatasetPart part;
+    part.config = member(&set_, "subset");
+    if (const std::string split = member(&set_, "split"); !split.empty()) set_split(part, split);
+    if (!hub.empty()) return hub + text_of(part);
     if (file.empty()) {
       diagnostics_.error(set_, path_, "has neither file_name nor hf_hub_url", kOtherData);
       return {};
     }
-    return (std::filesystem::path(sets_.folder) / file).lexically_normal().string();
+    return (std::filesystem::path(sets_.folder) / file).lexically_normal().string() + text_of(part);
   }
 
   void read_pairs() {
