@@ -110,7 +110,8 @@ EntryRange entry_range(const std::string& slice, int64_t entries) {
 int64_t entries_that_decide(const std::string& slice) {
   constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   const std::optional<Slice> read = read_slice(slice);
-  const bool by_number = read && !read->percent && read->to && *read->to >= 0 && read->from.value_or(0) >= 0;
+  const bool by_number =
+      read && !read->percent && read->to && *read->to >= 0 && read->from.value_or(0) >= 0;
   return by_number ? *read->to : kAll;
 }
 

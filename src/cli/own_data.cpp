@@ -84,7 +84,7 @@ class OwnData {
     }
   }
 
-  // trl's configurations hold its default also beside conversations, of which it says nothing.
+  // trl's configurations hold its default also beside conversations, which come first there.
   void forget_usual_field() {
     const GivenValue* field = given_.find("dataset_text_field");
     const GivenValue* data = given_.find("training_data_path");
@@ -95,7 +95,11 @@ class OwnData {
     const Entries file = first_entry(data->source, data->value.text);
     Json first;
     Diagnostic problem;
-    if (!file.read_object(0, first, problem) || first.contains("text")) return;
+    FoundForm form;
+    if (!file.read_object(0, first, problem)) return;
+    if (first.contains("text") && find_entry_form(first, form, problem) &&
+        form.property != "conversation_column")
+      return;
     given_.forget({"dataset_text_field"});
   }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <string_view>
 
 #include "cli/given_arguments.h"
 #include "cli/model_folder.h"
@@ -22,24 +24,42 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kUsualLength = 2048, kUsualLengthOfTrl = 1024;
 
+constexpr std::string_view kBatchOfDevice = "per_device_train_batch_size";
+
+enum class DefaultOf { kAll, kAdapters, kConversations };
+
 struct ProgramDefault {
   const char* program;
-  const char* property;
+  std::string_view property;
   const char* value;
-  bool of_adapters = false;
+  DefaultOf of = DefaultOf::kAll;
 };
 
-// trl's SFTConfig and ModelConfig, axolotl's schemas, and LLaMA-Factory's finetuning_args.py and
-// model_args.py.
+// trl's SFTConfig and ModelConfig, axolotl's schemas, LLaMA-Factory's finetuning_args.py and
+// model_args.py, and TrainingArguments of transformers beside the first and the last. A batch is
+// that of a device.
 constexpr ProgramDefault kProgramDefaults[] = {
+    {"trl", kBatchOfDevice, "8"},
     {"trl", "gradient_accumulation_steps", "1"},
-    {"trl", "r", "16", true},
-    {"trl", "lora_alpha", "32", true},
+    {"trl", "num_train_epochs", "3"},
+    {"trl", "learning_rate", "2e-05"},
+    {"trl", "lr_scheduler_type", "linear"},
+    {"trl", "warmup_ratio", "0"},
+    {"trl", "torch_dtype", "float32"},
+    {"trl", "bf16", "true"},
+    {"trl", "r", "16", DefaultOf::kAdapters},
+    {"trl", "lora_alpha", "32", DefaultOf::kAdapters},
+    {"trl", "conversation_mask", "all", DefaultOf::kConversations},
+    {"LLaMA-Factory", kBatchOfDevice, "8"},
     {"LLaMA-Factory", "gradient_accumulation_steps", "1"},
-    {"LLaMA-Factory", "r", "8", true},
-    {"LLaMA-Factory", "lora_alpha", "16", true},
-    {"LLaMA-Factory", "lora_dropout", "0", true},
-    {"LLaMA-Factory", "target_modules", "all-linear", true},
+    {"LLaMA-Factory", "num_train_epochs", "3"},
+    {"LLaMA-Factory", "learning_rate", "5e-05"},
+    {"LLaMA-Factory", "lr_scheduler_type", "linear"},
+    {"LLaMA-Factory", "warmup_ratio", "0"},
+    {"LLaMA-Factory", "r", "8", DefaultOf::kAdapters},
+    {"LLaMA-Factory", "lora_alpha", "16", DefaultOf::kAdapters},
+    {"LLaMA-Factory", "lora_dropout", "0", DefaultOf::kAdapters},
+    {"LLaMA-Factory", "target_modules", "all-linear", DefaultOf::kAdapters},
     {"axolotl", "gradient_accumulation_steps", "1"},
     {"axolotl", "gradient_checkpointing", "false"},
 };
@@ -57,6 +77,7 @@ class Gathering {
     if (!selection_.arguments_paths.empty() || !selection_.deepspeed_path.empty()) add_file();
     add_model();
     const bool holds_out = check_own_data(given_, selection_, search_, own_.model.folder);
+    add_defaults_of_program();
     if (holds_out && !given_.says("eval_strategy")) add_default("eval_strategy", "epoch");
     const bool file_of_set_model =
         !selection_.arguments_paths.empty() && given_.is_set("model_name");
@@ -73,8 +94,9 @@ class Gathering {
  private:
   void add_file() {
     const GivenElsewhere given = {
-        !selection_.model.empty() || given_.is_set("model_name"),
-        given_.says_any({"training_data_path", "data_mixture", "dataset_id"})};
+        .model = !selection_.model.empty() || given_.is_set("model_name"),
+        .data = given_.says_any({"training_data_path", "data_mixture", "dataset_id"}),
+        .length = given_.says("model_max_length") || given_.is_set("model_max_length")};
     own_.file = read_argument_files(selection_.arguments_paths, selection_.deepspeed_path, given);
     for (const std::string& note : own_.file.notes) spdlog::info("{}", note);
     std::vector<GivenValue> values = own_.file.values;
@@ -106,24 +128,47 @@ class Gathering {
       given_.add(file.batch_place, "batch_size", *file.batch_of_device * groups_of_readers(ranks));
     }
     if (file.train_batch_size) add_train_batch(*file.train_batch_size, ranks);
+    readers_ = groups_of_readers(ranks);
+    if (file.program == "trl" && given_.says("training_data_path") &&
+        !given_.says_any({"pretokenized", "conversation_column", "data_formatter_template",
+                          "dataset_text_field", "input_column_name", "output_column_name"}))
+      given_.values.push_back({"the default of trl", "dataset_text_field", text_node("text")});
     if (file.data_shards) check_shards(*file.data_shards, ranks);
     if (ranks > 1 && !file.whole_by.empty()) add_whole_parameters(file.whole_by);
-    if (selection_.space_path.empty()) add_defaults_of_program();
   }
 
   // What a program does where its file says nothing, and the experiments do something else.
   void add_defaults_of_program() {
-    const std::string& method = own_.file.tuning;
-    const bool adapts = method == "lora" || find_quantized_method(method) != nullptr;
+    if (own_.file.program.empty() || !selection_.space_path.empty()) return;
     std::vector<std::string> added;
     for (const ProgramDefault& row : kProgramDefaults) {
-      if (own_.file.program != row.program || (row.of_adapters && !adapts)) continue;
-      if (given_.says(row.property)) continue;
-      given_.values.push_back(
-          {std::string("the default of ") + row.program, row.property, scalar_node(row.value)});
+      if (own_.file.program != row.program || !matters(row)) continue;
+      const std::string source = std::string("the default of ") + row.program;
+      const bool batch = row.property == kBatchOfDevice;
+      if (batch) {
+        given_.add(source, "batch_size", std::stoll(row.value) * readers_);
+      } else {
+        given_.values.push_back({source, std::string(row.property), scalar_node(row.value)});
+      }
       added.push_back(std::string(row.property) + " " + row.value);
     }
     if (!added.empty()) spdlog::info("defaults of {}: {}", own_.file.program, join(added));
+  }
+
+  bool matters(const ProgramDefault& row) const {
+    const std::string& method = own_.file.tuning;
+    const bool adapts = method == "lora" || find_quantized_method(method) != nullptr;
+    if (row.of == DefaultOf::kAdapters && !adapts) return false;
+    if (row.of == DefaultOf::kConversations && !given_.says("conversation_column")) return false;
+    // What says the same in another unit.
+    static const std::map<std::string_view, const char*> kOthers = {
+        {kBatchOfDevice, "batch_size"},
+        {"bf16", "accelerate_config_mixed_precision"},
+        {"num_train_epochs", "max_steps"},
+        {"warmup_ratio", "warmup_steps"}};
+    const auto other = kOthers.find(row.property);
+    return !given_.says(std::string(row.property)) &&
+           (other == kOthers.end() || !given_.says(other->second));
   }
 
   // What the program does, whatever the experiments' default is. A space says it itself.
@@ -273,6 +318,7 @@ class Gathering {
   const DataSearch& search_;
   GivenArguments given_;
   OwnTraining own_;
+  int64_t readers_ = 1;  // ranks that read entries of their own, as a file of arguments has them
 };
 
 }  // namespace

@@ -166,8 +166,13 @@ TEST_F(ForeignKernelsTest, AFileOfNoProgramSaysWhatIsAssumed) {
 
 TEST_F(ForeignKernelsTest, WhatTrlsFilesLeaveOutIsTrlsDefault) {
   write("arguments.yaml",
-        "model_name_or_path: llama3.1-8b\nuse_peft: true\ntraining_data_path: pairs.json\n");
+        "model_name_or_path: llama3.1-8b\nuse_peft: true\ntraining_data_path: texts.jsonl\n");
+  write("texts.jsonl", "{\"text\": \"a\", \"output\": \"b\"}\n");
   const Json job = this->job({"--arguments", "arguments.yaml", "--weights", "random"});
+  EXPECT_EQ(job["data"]["text_field"], "text");
+  EXPECT_EQ(job["batches"]["batch_size"], 8);
+  EXPECT_EQ(job["torch_dtype"], "float32");
+  EXPECT_EQ(job["mixed_precision"], "bf16");
   EXPECT_EQ(job["lora"]["rank"], 16);
   EXPECT_EQ(job["lora"]["alpha"], 32);
   EXPECT_EQ(job["batches"]["gradient_accumulation_steps"], 1);

@@ -77,6 +77,17 @@ TEST(Conversations, IdsAndLabelsEqualTransformersWithAndWithoutGenerationBlocks)
   }
 }
 
+// trl's labels without assistant_only_loss, where completion_only_loss holds for a prompt alone.
+TEST(Conversations, AllOfThemBearLossButAPrompt) {
+  const Json cases = read_json_file(SFTBENCH_TEST_DATA "/data/conversations.json");
+  for (const Json& one : cases) {
+    const Encoded made =
+        encoded(json_text(one["entry"]), one["column"], one["plain"], 4096, ConversationMask::kAll);
+    const char* expected = one["column"] == "completion" ? "labels" : "input_ids";
+    EXPECT_EQ(made.entry.labels, one[expected].get<std::vector<int32_t>>()) << one["name"];
+  }
+}
+
 constexpr const char* kTurns =
     "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<{{ m.role }}>{{ m.content }}\n"
     "{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
@@ -90,6 +101,20 @@ TEST(Conversations, WhatNothingReadsIsNamedWithACount) {
               UnorderedElementsAre(Pair("column source", 2), Pair("column tools", 1),
                                    Pair("key id of messages", 2), Pair("text of role narrator", 1),
                                    Pair("reasoning of messages", 1)));
+}
+
+TEST(Conversations, RolesThatNobodyKnowsAreRemarkedOn) {
+  const auto remarks = [](const char* role, ConversationMask mask) {
+    const std::string line = R"({"messages": [{"role": ")" + std::string(role) +
+                             R"(", "content": "a"}, {"role": "Bot", "content": "b"}]})";
+    return encoded(line, "messages", "{{ messages[0].role }}{{ messages }}", 4096, mask)
+        .account.remarks;
+  };
+  EXPECT_THAT(remarks("assistent", ConversationMask::kAssistant),
+              ElementsAre(Pair("the role assistent is no assistant's, and bears no loss", 1)));
+  EXPECT_THAT(remarks("assistent", ConversationMask::kAll), IsEmpty());
+  for (const char* role : {"AI", "user", "developer", "function_call"})
+    EXPECT_THAT(remarks(role, ConversationMask::kAssistant), IsEmpty()) << role;
 }
 
 // The template reads the name of a call, and keys of parts and of calls nobody.
@@ -260,6 +285,11 @@ TEST(Conversations, FormsAreFoundByTheirColumnsAndForeignOnesRefusedByWhatTheyAr
             "completions: the entries rate the steps of an answer (completions, labels)");
   EXPECT_EQ(refused_form(R"({"instruction": "a", "output": "b", "history": [["c", "d"]]})"),
             "history: the entries have earlier turns beside instruction and output");
+  EXPECT_EQ(refused_form(R"({"id": [1], "dialogue": [{"from": "human", "value": "b"}]})"),
+            "conversation_column dialogue");
+  EXPECT_EQ(refused_form(
+                R"({"a": [{"role": "x", "content": "b"}], "b": [{"role": "x", "content": "b"}]})"),
+            " ");
   EXPECT_EQ(refused_form(R"({"role": "user", "content": "b"})"),
             "role: each entry is one message (role, content)");
   EXPECT_EQ(refused_form(R"({"instruction": "a", "input": "", "output": "b"})"),

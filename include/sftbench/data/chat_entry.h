@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sftbench/base/error.h"
@@ -12,6 +13,7 @@ namespace sftbench {
 
 // Where conversations stand unless another column is named (data/entry_form.h finds others).
 inline constexpr const char* kConversationField = "messages";
+inline constexpr std::string_view kCompletionField = "completion";
 
 // By which templates read what an assistant thinks.
 inline constexpr const char* kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
@@ -35,6 +37,9 @@ struct Conversation {
 // read.
 bool read_conversation(const Json& entry, const std::string& field, Conversation& conversation,
                        Diagnostic& error);
+
+// Whether templates and data know the role.
+bool is_usual_role(const std::string& role);
 
 // The same messages, with the arguments of tool calls as JSON texts: some templates write these as
 // they are.

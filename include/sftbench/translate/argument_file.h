@@ -56,6 +56,7 @@ bool saves_files(const ArgumentFile& file);
 struct GivenElsewhere {
   bool model = false;
   bool data = false;
+  bool length = false;
 };
 
 // What a later file of `paths` says comes before what an earlier one says of the same thing;

@@ -7,14 +7,15 @@
 
 namespace sftbench {
 
-enum class ConversationMask { kAssistant, kFms };
+enum class ConversationMask { kAssistant, kFms, kAll };
 struct ConversationMaskRow {
   ConversationMask kind;
   const char* name;
 };
 inline constexpr std::array kConversationMasks = {
     ConversationMaskRow{ConversationMask::kAssistant, "assistant"},
-    ConversationMaskRow{ConversationMask::kFms, "fms"}};
+    ConversationMaskRow{ConversationMask::kFms, "fms"},
+    ConversationMaskRow{ConversationMask::kAll, "all"}};
 static_assert(is_in_order(kConversationMasks));
 constexpr const auto& rows_of(ConversationMask) {
   return kConversationMasks;

@@ -30,9 +30,10 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// Names of roles as data have them, and those that templates know. Another one stays as it is.
-std::string usual_role(const std::string& said) {
-  static const std::map<std::string, std::string> kRoles = {{"assistant", "assistant"},
+// Names of roles as data have them, and those that templates know.
+const std::map<std::string, std::string>& usual_roles() {
+  static const std::map<std::string, std::string> kRoles = {{"ai", "assistant"},
+                                                            {"assistant", "assistant"},
                                                             {"bard", "assistant"},
                                                             {"bing", "assistant"},
                                                             {"bot", "assistant"},
@@ -50,8 +51,13 @@ std::string usual_role(const std::string& said) {
                                                             {"tool_call", kCall},
                                                             {"tool_response", "tool"},
                                                             {"user", "user"}};
-  const auto usual = kRoles.find(lower_case(said));
-  return usual == kRoles.end() ? said : usual->second;
+  return kRoles;
+}
+
+// Another one stays as it is.
+std::string usual_role(const std::string& said) {
+  const auto usual = usual_roles().find(lower_case(said));
+  return usual == usual_roles().end() ? said : usual->second;
 }
 
 // Not operator[], which searches all members for each new one.
@@ -289,7 +295,7 @@ class EntryReader {
     std::set<std::string> keys;
     MessageReader reader(conversation_, keys);
     used_.insert(field_);
-    if (field_ == "completion" && member(entry_, "prompt") != nullptr) {
+    if (field_ == kCompletionField && member(entry_, "prompt") != nullptr) {
       read_messages(reader, messages_of("prompt"), false);
       used_.insert("prompt");
     }
@@ -376,6 +382,10 @@ class EntryReader {
 };
 
 }  // namespace
+
+bool is_usual_role(const std::string& role) {
+  return usual_roles().contains(role);
+}
 
 bool read_conversation(const Json& entry, const std::string& field, Conversation& conversation,
                        Diagnostic& error) {

@@ -95,12 +95,16 @@ class ConversationEncoder::Labeling {
     const jinja::Rendered rendered = render_whole();
     whole_ = rendered.text;
     encoded_.input_ids = tokenizer_.encode(whole_, false);
-    if (encoder_.mask_ == ConversationMask::kFms) {
+    const bool of_prompt = encoder_.field_ == kCompletionField;
+    if (encoder_.mask_ == ConversationMask::kAll && !of_prompt) {
+      encoded_.labels = encoded_.input_ids;
+    } else if (encoder_.mask_ == ConversationMask::kFms) {
       label_by_beginnings();
     } else {
       label_turns(rendered.generation);
     }
     tell_unused();
+    remark_on_roles();
     remark_on_arguments(texts);
   }
 
@@ -287,10 +291,21 @@ class ConversationEncoder::Labeling {
                                std::string(quoted ? "a quoted text" : "they stand"));
   }
 
+  void remark_on_roles() {
+    if (encoder_.mask_ == ConversationMask::kAll) return;
+    std::set<std::string> unknown;
+    for (const Json& message : conversation_.messages) {
+      const auto& role = message["role"].get_ref<const std::string&>();
+      if (!is_usual_role(role)) unknown.insert(role);
+    }
+    for (const std::string& role : unknown)
+      encoded_.remarks.push_back("the role " + role + " is no assistant's, and bears no loss");
+  }
+
   void tell_unused() {
     for (const std::string& column : conversation_.unused_columns)
       encoded_.unused.push_back("column " + column);
-    if (encoder_.mask_ == ConversationMask::kFms) {
+    if (encoder_.mask_ != ConversationMask::kAssistant) {
       for (const size_t message : assistants()) {
         if (!conversation_.learned[message]) encoded_.unused.emplace_back("weight of messages");
       }

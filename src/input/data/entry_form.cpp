@@ -60,12 +60,28 @@ class FormFinder {
       return {"data_formatter_template", kAlpacaForm,
               "the entries are instructions, which get the prompt of Alpaca"};
     }
-    return {};
+    return has("output") ? FoundForm() : other_conversations();
   }
 
  private:
   static FoundForm conversations(const std::string& column) {
     return {"conversation_column", column, "the entries are conversations (" + column + ")"};
+  }
+
+  // The only column of messages, whatever its name.
+  FoundForm other_conversations() const {
+    FoundForm found;
+    for (const auto& [column, list] : entry_.items()) {
+      if (!list.is_array() || list.empty()) continue;
+      const bool chats = std::all_of(list.begin(), list.end(), [](const Json& message) {
+        return message.is_object() && (message.contains("role") || message.contains("from")) &&
+               (message.contains("content") || message.contains("value"));
+      });
+      if (!chats) continue;
+      if (!found.property.empty()) return {};
+      found = conversations(column);
+    }
+    return found;
   }
 
   // {"version": "1.1", "data": [entry, ...]}, or {"train": [entry, ...], ...}.

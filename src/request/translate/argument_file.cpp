@@ -83,6 +83,7 @@ void ArgumentFileReader::member(const std::string& key, const YamlNode& node,
   if (name == nullptr) return unknown(key, node, path);
   // An empty text of this property lets all of an entry bear loss.
   const bool says_empty = name->what == "response_template" && node.is_scalar() && !node.is_null();
+  if (key == "max_length" && node.is_null()) uncut_ = path;
   if (says_nothing(node) && !says_empty) return;
   for (const auto& [own_key, program] : kOwnKeys) {
     const bool gives_way = !program_.empty() && program == kTrl;
@@ -202,6 +203,9 @@ void ArgumentFileReader::settle() {
   }
   settle_llmforge();
   settle_whole();
+  if (program_ == kTrl && !uncut_.empty() && !given_.length && find("model_max_length") == nullptr)
+    diagnostics_->error(0, uncut_, "null cuts no entry, which has no equal here",
+                        "the tokens of the longest entry");
 }
 
 void ArgumentFileReader::settle_whole() {

@@ -100,9 +100,9 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--lora-alpha-pattern", "alpha_pattern", "JSON", "the same of lora_alpha"},
       {"--alora-invocation-string", "alora_invocation_string", "TEXT",
        "activated LoRA: adapters act from the last occurrence of this text in an entry on"},
-      {"--mask", "conversation_mask", "assistant|fms",
-       "what of a conversation bears loss: what assistants say (assistant), or what fms-hf-tuning "
-       "takes for it (fms)"},
+      {"--mask", "conversation_mask", "assistant|fms|all",
+       "what of a conversation bears loss: what assistants say (assistant), what fms-hf-tuning "
+       "takes for it (fms), or all but a prompt, as trl (all)"},
       {"--virtual-tokens", "num_virtual_tokens", "N", "of prompt tuning (8)"},
       {"--prompt-init", "prompt_tuning_init", "TEXT|RANDOM", "where they begin"},
       {"--prompt-init-text", "prompt_tuning_init_text", "TEXT", "whose embeddings they begin at"},

@@ -149,6 +149,7 @@ class ArgumentFileReader : ArgumentValues {
   std::string logging_directory_, tensorboard_;
   std::optional<int64_t> rank_without_alpha_;
   std::string rank_place_, all_targets_, pads_to_length_;
+  std::string uncut_;  // where trl's max_length is null
   std::optional<int64_t> evaluations_of_epoch_, saves_of_epoch_;
 };
 

@@ -69,8 +69,9 @@ class DataExporter {
     } else {
       put_llamafactory();
     }
-    if (is_conversation() && data_.mask != ConversationMask::kAssistant &&
-        program_ != "fms-hf-tuning") {
+    const bool says_it =
+        program_ == "fms-hf-tuning" || (program_ == "trl" && data_.mask == ConversationMask::kAll);
+    if (is_conversation() && data_.mask != ConversationMask::kAssistant && !says_it) {
       out_.notes.push_back(std::string("conversation_mask ") + name_of(data_.mask) +
                            " has no equal in " + program_ + ", which has a mask of its own");
     }
@@ -116,6 +117,7 @@ class DataExporter {
       arguments["chat_template_path"] = kTemplateFile;
       out_.files.push_back({kTemplateFile, text});
     }
+    if (data_.mask == ConversationMask::kAll) return;
     if (gives_template_ && !marks) {
       out_.notes.emplace_back(
           "all of a conversation bears loss: assistant_only_loss of trl needs {% generation %} in "
