@@ -10,6 +10,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/kept_digest.h"
+#include "sftbench/base/text.h"
 #include "sftbench/base/train_files.h"
 
 namespace sftbench {
@@ -25,9 +26,7 @@ bool is_description(const std::string& name) {
 }
 
 std::string ending_of(const fs::path& file) {
-  std::string ending = file.extension().string();
-  for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return ending;
+  return lower_case(file.extension().string());
 }
 
 // The package datasets would read what is in it.

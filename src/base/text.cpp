@@ -78,6 +78,12 @@ size_t authority_of(std::string_view word) {
 
 }  // namespace
 
+std::string lower_case(std::string_view text) {
+  std::string small(text);
+  std::transform(small.begin(), small.end(), small.begin(), lower);
+  return small;
+}
+
 std::string nearest_spelling(std::string_view word, const std::vector<std::string>& candidates) {
   // A word of the user's can be megabytes long; nothing that long is a misspelling of a name.
   if (word.size() > 256) return {};

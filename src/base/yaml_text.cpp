@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -15,10 +16,8 @@ namespace {
 bool is_plain(const std::string& text) {
   static const std::vector<std::string> kWords = {"true", "false", "yes", "no", "on",
                                                   "off",  "null",  "y",   "n"};
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text.front())) == 0) return false;
-  if (std::find(kWords.begin(), kWords.end(), lower) != kWords.end()) return false;
+  if (std::find(kWords.begin(), kWords.end(), lower_case(text)) != kWords.end()) return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' ||
            c == '/';

@@ -56,6 +56,14 @@ Finding find_program() {
           unfit.empty() ? "" : "measure with a release build: cmake --preset release"};
 }
 
+Finding find_files() {
+  try {
+    return {"files", "ok", resource_directory().string(), ""};
+  } catch (const InputError& error) {
+    return {"files", "missing", error.what(), "no other command works without them"};
+  }
+}
+
 Finding find_engine(const EngineProbe& probe) {
   if (probe.problem.empty()) {
     return {"libtorch", "ok", text_of(probe.environment, "libtorch"), ""};
@@ -156,6 +164,7 @@ std::vector<Finding> examine(const fs::path& results) {
   const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
   const size_t gpus = nvml != nullptr ? nvml->gpus().size() : 0;
   std::vector<Finding> findings = {find_program(),
+                                   find_files(),
                                    find_cpu(host),
                                    judge_cpu_flags(host.cpu_flags),
                                    find_memory(host),
@@ -304,6 +313,8 @@ Finding find_disk(const std::string& subject, const fs::path& directory) {
   }
   const fs::space_info space = fs::space(existing, error);
   if (error) return {subject, "missing", directory.string() + ": " + error.message(), ""};
+  if (::access(existing.c_str(), W_OK) != 0)
+    return {subject, "missing", existing.string() + " cannot be written", "another folder"};
   const bool scarce = static_cast<double>(space.available) < kScarceDiskBytes;
   return {subject, scarce ? "warn" : "ok",
           bytes_text(static_cast<double>(space.available)) + " free for " + directory.string(),

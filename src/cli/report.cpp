@@ -160,7 +160,10 @@ void name_skipped(const StoreScan& scan, const std::string& directory) {
 
 ReportFilter filter_of(const ReportArguments& arguments) {
   ReportFilter filter;
-  filter.experiments = arguments.experiments;
+  for (const std::string& name : arguments.experiments) {
+    const Experiment* known = Catalog::shipped().experiment(name);
+    filter.experiments.push_back(known == nullptr ? name : known->identifier);
+  }
   filter.simulated = arguments.simulated;
   for (const std::string& word : arguments.statuses) {
     filter.statuses.push_back(

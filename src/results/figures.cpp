@@ -35,6 +35,7 @@ const std::vector<FigureSpec>& figure_specs() {
       {"loss_bearing_tokens", "extra", "/tokens/loss_bearing"},
       {"steps", "extra", "/step_seconds", Take::kCount},
       {"warmup_steps", "extra", "/warmup_steps"},
+      {"resumed_at_step", "extra", "/resumed/step"},
       {"loss_first", "extra", "/loss", Take::kFirst},
       {"loss_last", "extra", "/loss", Take::kLast},
       {"grad_norm_last", "extra", "/grad_norm", Take::kLast},

@@ -1,10 +1,12 @@
 #include "sftbench/results/report_notes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/measure/measured_properties.h"
+#include "sftbench/results/repeats.h"
 
 namespace sftbench {
 namespace {
@@ -51,6 +53,50 @@ void note_busy_machines(const std::vector<const StoreScan*>& scans,
                   "column machine says; measure them again when it is idle");
 }
 
+// "threads 2 of Intel Xeon", or the GPUs, whose host matters less.
+std::string machine_of(const StoredResult& result) {
+  const Scalar& gpus = result.figures["gpus"];
+  if (gpus.is_text() && !gpus.as_text().empty()) return std::string(gpus.as_text());
+  const std::optional<double> threads = result.figures["threads"].as_number();
+  const Scalar& cpu = result.figures["cpu"];
+  return (threads ? counted(static_cast<int64_t>(*threads), "thread") + " of " : "") +
+         (cpu.is_text() ? std::string(cpu.as_text()) : "an unknown processor");
+}
+
+// Repeats are taken together by what was asked, wherever it was measured.
+void note_mixed_machines(const std::vector<const StoreScan*>& scans,
+                         std::vector<std::string>& notes) {
+  size_t rows = 0;
+  std::set<std::string> of_one;
+  for (const StoreScan* scan : scans) {
+    for (const Repeats& group : group_repeats(scan->results)) {
+      std::set<std::string> machines;
+      for (const StoredResult* sample : group.samples) machines.insert(machine_of(*sample));
+      if (group.first().status != Status::kValid || machines.size() < 2) continue;
+      ++rows;
+      if (of_one.empty()) of_one = std::move(machines);
+    }
+  }
+  if (rows == 0) return;
+  notes.push_back(counted(rows, "configuration") + " with repeats of unlike machines (" +
+                  join(std::vector<std::string>(of_one.begin(), of_one.end()), "; ") +
+                  "): a median of these is of none of them; a folder for each keeps them apart");
+}
+
+void note_resumed(const std::vector<const StoreScan*>& scans, std::vector<std::string>& notes) {
+  size_t resumed = 0;
+  for (const StoreScan* scan : scans) {
+    resumed += static_cast<size_t>(
+        std::count_if(scan->results.begin(), scan->results.end(), [](const StoredResult& result) {
+          return result.figures["resumed_at_step"].as_number().has_value();
+        }));
+  }
+  if (resumed == 0) return;
+  notes.push_back(counted(resumed, "result") +
+                  " of resumed training: times, steps and first losses are of what was left of it; "
+                  "--wide has the column resumed_at_step");
+}
+
 }  // namespace
 
 std::map<int64_t, size_t> concurrent_cell_counts(const std::vector<const StoreScan*>& scans) {
@@ -69,6 +115,8 @@ std::vector<std::string> report_notes(const std::vector<const StoreScan*>& scans
   std::vector<std::string> notes;
   note_missing_checksums(scans, notes);
   note_mixed_concurrency(scans, notes);
+  note_mixed_machines(scans, notes);
+  note_resumed(scans, notes);
   note_busy_machines(scans, notes);
   return notes;
 }

@@ -172,12 +172,37 @@ class Scanner {
     scan_.results.reserve(outcomes_.size());
     for (size_t i = 0; i < outcomes_.size(); ++i) {
       Outcome& outcome = outcomes_[i];
-      if (outcome.result) scan_.results.push_back(std::move(*outcome.result));
+      if (outcome.result) keep(std::move(*outcome.result));
       if (outcome.problem) scan_.skipped.push_back({candidates_[i].path(), *outcome.problem});
     }
     std::stable_sort(scan_.skipped.begin(), scan_.skipped.end(),
                      [](const SkippedFile& a, const SkippedFile& b) { return a.file < b.file; });
     return std::move(scan_);
+  }
+
+  // A copy of a file is no repeat. Simulated runs are so short that they may begin together.
+  void keep(StoredResult result) {
+    for (auto before = scan_.results.rbegin();
+         before != scan_.results.rend() && before->key == result.key &&
+         before->experiment == result.experiment && result.status == Status::kValid &&
+         !result.simulated();
+         ++before) {
+      if (before->started_at != result.started_at || before->finished_at != result.finished_at ||
+          !same_values(before->measured, result.measured))
+        continue;
+      scan_.skipped.push_back({std::string(result.file), "a copy of " + std::string(before->file) +
+                                                             ": the same times and values"});
+      return;
+    }
+    scan_.results.push_back(std::move(result));
+  }
+
+  static bool same_values(const Record& a, const Record& b) {
+    if (a.size() != b.size()) return false;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a.name(i) != b.name(i) || !(a.value(i) == b.value(i))) return false;
+    }
+    return true;
   }
 
   fs::path directory_;

@@ -1,4 +1,5 @@
 #include "sftbench/results/token_cost.h"
+#include "sftbench/base/text.h"
 
 #include <algorithm>
 #include <cctype>
@@ -30,10 +31,7 @@ std::optional<double> DevicePrices::per_hour(std::string_view gpu_model, double 
 }
 
 std::string DevicePrices::column_name() const {
-  std::string name = currency_;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return name + "_per_million_dataset_tokens";
+  return lower_case(currency_) + "_per_million_dataset_tokens";
 }
 
 std::optional<TokenCost> token_cost(const DevicePrices& prices, std::string_view gpu_model,

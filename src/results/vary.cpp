@@ -89,7 +89,9 @@ std::string baseline_of(const Grouped& grouped, const VaryOptions& options) {
            {}, {});
   }
   if (!options.baseline.empty()) {
-    if (counts.count(options.baseline) > 0) return options.baseline;
+    for (const std::string& value : known) {
+      if (lower_case(value) == lower_case(options.baseline)) return value;
+    }
     refuse("--baseline", "no result has " + options.input + " " + options.baseline, known,
            options.baseline);
   }

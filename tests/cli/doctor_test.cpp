@@ -28,10 +28,26 @@ std::map<std::string, Json> findings(const std::map<std::string, std::string>& e
 
 TEST(DoctorTest, TellsAboutEveryPartOfTheMachine) {
   const auto found = findings({});
-  for (const char* subject :
-       {"program", "cpu", "cpu instructions", "memory", "libtorch", "blas", "threads",
-        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "locked memory", "launcher",
-        "job secret", "disk for datasets", "disk for results", "datasets", "hugging face cache"}) {
+  for (const char* subject : {"program",
+                              "files",
+                              "cpu",
+                              "cpu instructions",
+                              "memory",
+                              "libtorch",
+                              "blas",
+                              "threads",
+                              "nvidia driver",
+                              "gpus",
+                              "cuda",
+                              "nccl",
+                              "rdma devices",
+                              "locked memory",
+                              "launcher",
+                              "job secret",
+                              "disk for datasets",
+                              "disk for results",
+                              "datasets",
+                              "hugging face cache"}) {
     EXPECT_EQ(found.count(subject), 1u) << subject;
   }
   EXPECT_EQ(found.at("libtorch")["found"], "0.0-fake");

@@ -268,7 +268,10 @@ TEST_F(ExportTest, FilesAreReadBackWithTheirData) {
                                        name + "/" + program->file};
       back.insert(back.end(), model.begin(), model.end());
       const Json read = job(back)["data"];
-      EXPECT_EQ(read, asked) << name << " " << data << Json::diff(asked, read);
+      Json expected = asked;
+      // trl cannot tell what assistants say: the template marks nothing.
+      if (name == "trl" && data == std::string("chats.jsonl")) expected["mask"] = "all";
+      EXPECT_EQ(read, expected) << name << " " << data << Json::diff(expected, read);
     }
   }
 }

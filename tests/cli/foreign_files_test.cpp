@@ -9,6 +9,7 @@ namespace sftbench {
 namespace SFTBENCH_FILE {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -257,15 +258,12 @@ TEST_F(ForeignFilesTest, APredictionNeedsNoChatTemplate) {
 }
 
 TEST_F(ForeignFilesTest, ASliceOfASplitIsTrainedOnAlone) {
-  for (const char* split : {"train[:2]", "train[-50%:]", "train[1:2%]"}) {
-    write("axolotl.yaml",
-          "base_model: smollm2-135m\ndatasets:\n  - path: a/b\n    type: alpaca\n    split: " +
-              std::string(split) + "\n");
-    const ProgramResult predicted = program(
-        {"--arguments", "axolotl.yaml", "--flops-per-s", "1e12", "--format", "json"}, "predict");
-    EXPECT_EQ(predicted.status, 0) << predicted.err;
-    EXPECT_THAT(predicted.out, HasSubstr("a/b::" + std::string(split)));
-  }
+  const std::string axolotl =
+      "base_model: my-llama\nsequence_len: 64\ndatasets:\n  - path: chats.jsonl\n"
+      "    type: chat_template\n    split: train";
+  const Json job = taken(axolotl + "[:50%]\n", {"--chat-template", "{{ messages }}"});
+  EXPECT_THAT(job["data"]["path"], EndsWith("/chats.jsonl::train[:50%]"));
+  EXPECT_THAT(refused(axolotl + "[half]\n"), HasSubstr("'[half]' is no slice of entries"));
 }
 
 TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {

@@ -170,9 +170,9 @@ TEST_F(ForeignKernelsTest, WhatTrlsFilesLeaveOutIsTrlsDefault) {
   write("texts.jsonl", "{\"text\": \"a\", \"output\": \"b\"}\n");
   const Json job = this->job({"--arguments", "arguments.yaml", "--weights", "random"});
   EXPECT_EQ(job["data"]["text_field"], "text");
-  EXPECT_EQ(job["batches"]["batch_size"], 8);
-  EXPECT_EQ(job["torch_dtype"], "float32");
-  EXPECT_EQ(job["mixed_precision"], "bf16");
+  EXPECT_EQ(job["batches"]["per_device_batch_size"], 8);
+  EXPECT_EQ(job["precision"]["torch_dtype"], "float32");
+  EXPECT_EQ(job["precision"]["autocast"], "bf16");
   EXPECT_EQ(job["lora"]["rank"], 16);
   EXPECT_EQ(job["lora"]["alpha"], 32);
   EXPECT_EQ(job["batches"]["gradient_accumulation_steps"], 1);

@@ -93,6 +93,37 @@ TEST_F(ReportNotesTest, ResultsOfABusyMachineAreCounted) {
                   "too low, as the column machine says; measure them again when it is idle"));
 }
 
+TEST_F(ReportNotesTest, RepeatsOfUnlikeMachinesAreNamed) {
+  const auto measure_on = [this](int sample, int threads, const char* cpu) {
+    Measurement measurement = sample_valid();
+    measurement.measured["train_runtime"] = sample;
+    measurement.environment["gpus"] = Json::array();
+    measurement.environment["threads"] = threads;
+    measurement.environment["cpu"] = cpu;
+    put(directory_, measurement, "a", sample);
+  };
+  measure_on(1, 2, "EPYC");
+  measure_on(2, 2, "EPYC");
+  const StoreScan alike = scan();
+  EXPECT_THAT(report_notes({&alike}), IsEmpty());
+  measure_on(3, 1, "EPYC");
+  const StoreScan all = scan();
+  EXPECT_THAT(report_notes({&all}),
+              ElementsAre("1 configuration with repeats of unlike machines (1 thread of EPYC; 2 "
+                          "threads of EPYC): a median of these is of none of them; a folder for "
+                          "each keeps them apart"));
+}
+
+TEST_F(ReportNotesTest, ResumedResultsAreCounted) {
+  Measurement measurement = sample_valid();
+  measurement.extra["resumed"] = {{"from", "out/checkpoint-20"}, {"step", 20}};
+  put(directory_, measurement, "a");
+  const StoreScan all = scan();
+  EXPECT_THAT(report_notes({&all}),
+              ElementsAre("1 result of resumed training: times, steps and first losses are of what "
+                          "was left of it; --wide has the column resumed_at_step"));
+}
+
 TEST_F(ReportNotesTest, ResultsOfOlderVersionsAreCounted) {
   put(directory_, sample_valid(), "a");
   put(directory_, sample_valid().experiment + "/b.json", to_json(sample_valid()).dump());

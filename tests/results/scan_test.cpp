@@ -204,6 +204,22 @@ TEST(ScanTest, ManyFilesComeByExperimentKeyAndSample) {
   EXPECT_EQ(scan.results[302].key, "1299");
 }
 
+TEST(ScanTest, ACopyOfAFileIsNoRepeat) {
+  const fs::path directory = fresh_results("copy");
+  Measurement m = sample_valid();
+  put(directory, m, "a");
+  put(directory, m, "a", 2);
+  m.measured["train_runtime"] = 7;
+  put(directory, m, "a", 3);
+  const StoreScan scan = ResultStore(directory).scan();
+  ASSERT_THAT(scan.results, SizeIs(2));
+  EXPECT_EQ(scan.results[1].sample, 3);
+  ASSERT_THAT(scan.skipped, SizeIs(1));
+  EXPECT_EQ(scan.skipped[0].file, m.experiment + "/a.2.json");
+  EXPECT_EQ(scan.skipped[0].reason,
+            "a copy of " + m.experiment + "/a.json: the same times and values");
+}
+
 TEST(ScanTest, ListsAreWrittenAsPythonDoes) {
   const fs::path directory = fresh_results("lists");
   Measurement m = sample_valid();

@@ -85,6 +85,12 @@ TEST_F(VaryTest, PairsTogetherClaimNothingThatNoneOfThemShows) {
   EXPECT_GT(variation.effects[0].high, 1.1);
 }
 
+TEST_F(VaryTest, ABaselineIsTakenInAnyCase) {
+  measure(1, "adamw_torch", 100);
+  measure(1, "sgd", 120);
+  EXPECT_EQ(vary_by("optim", "SGD").baseline, "sgd");
+}
+
 TEST_F(VaryTest, PairsDifferInTheInputAloneAndTheMostFrequentValueIsTheBaseline) {
   measure(1, "adamw_torch", 100);
   measure(1, "sgd", 120);

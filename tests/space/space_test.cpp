@@ -133,6 +133,8 @@ TEST(DomainTest, ValuesRangesAndBinariesExpandAsInAdo) {
   EXPECT_EQ(values("max_steps", "{domainRange: [1, 9], interval: 2}"), "[1,3,5,7]");
   EXPECT_EQ(values("max_steps", "{domainRange: [1, 10], interval: 3}"), "[1,4,7]");
   EXPECT_EQ(values("max_steps", "{domainRange: [10, 1], interval: 3}"), "[1,4,7]");
+  EXPECT_EQ(values("stop_after_seconds", "{domainRange: [1, 11e-1], interval: 5e-2}"),
+            "[1.0,1.05]");
   EXPECT_EQ(values("stop_after_seconds", "{domainRange: [1.0, 4], interval: 1}"), "[1.0,2.0,3.0]");
   EXPECT_EQ(values("bf16", "{variableType: BINARY_VARIABLE_TYPE}"), "[false,true]");
   EXPECT_EQ(values("max_steps", "{values: [1, 3], domainRange: [0, 4]}"), "[1,3]");

@@ -18,6 +18,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 // The same of the first 20, and how many more there are.
 std::string join_some(const std::vector<std::string>& parts);
 
+// Of ASCII letters; others stay.
+std::string lower_case(std::string_view text);
+
 // Without the spaces, tabs and line ends around it.
 std::string_view trimmed(std::string_view text);
 

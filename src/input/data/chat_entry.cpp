@@ -25,11 +25,6 @@ struct Unusable {
 constexpr const char* kCall = "function_call";
 constexpr const char* kExpected = "a list of messages, each an object with role and content";
 
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 // Names of roles as data have them, and those that templates know.
 const std::map<std::string, std::string>& usual_roles() {
   static const std::map<std::string, std::string> kRoles = {{"ai", "assistant"},

@@ -217,10 +217,11 @@ bool are_objects_without_lines(std::string_view begin) {
   return next != std::string_view::npos && begin[next] == '{';
 }
 
-// Whether the first line is a list, and the next line begins another one.
+// Whether the first line is a list of objects, and the next line begins another one.
 bool are_lists_on_lines(std::string_view begin) {
   const size_t end = begin.find('\n');
   if (!begin.starts_with('[') || end == std::string_view::npos) return false;
+  if (!without_mark(begin.substr(1)).starts_with('{')) return false;
   return without_mark(begin.substr(end)).starts_with('[') && Json::accept(begin.substr(0, end));
 }
 

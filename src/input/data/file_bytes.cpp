@@ -10,6 +10,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/loaded_library.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -53,11 +54,6 @@ const std::array kForeign = {
     Foreign{"\x89hdf", 0, "is HDF5", kData},
     Foreign{"\x93numpy", 0, "is an array of NumPy", kData},
 };
-
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 }  // namespace
 

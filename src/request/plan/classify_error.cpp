@@ -1,4 +1,5 @@
 #include "sftbench/plan/classify_error.h"
+#include "sftbench/base/text.h"
 
 #include <algorithm>
 #include <array>
@@ -43,13 +44,6 @@ constexpr std::array kPatterns = {
     Pattern{"c10 out of memory", ReasonCode::kOomHost, kHostMemory},
     Pattern{"cannot allocate memory", ReasonCode::kOomHost, kHostMemory},
 };
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 // libtorch appends a stack trace; one line of the text is the evidence.
 std::string line_around(std::string_view text, size_t position) {

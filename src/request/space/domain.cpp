@@ -1,6 +1,7 @@
 #include "space/domain.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <unordered_set>
 #include <utility>
@@ -175,18 +176,27 @@ class DomainReader {
     return numbers ? kDiscrete : kCategorical;
   }
 
-  void check_numbers() {
-    if (interval_ != nullptr &&
-        !(interval_->is_scalar() && interval_->value.is_number() &&
-          std::isfinite(interval_->value.get<double>()) && interval_->value.get<double>() > 0)) {
-      error("interval", "found " + describe(*interval_), "a number above 0");
+  // YAML takes 1e-1 for a text, and ado takes it for the number that it is meant to be.
+  static std::optional<double> number_in(const YamlNode& node) {
+    double number = 0;
+    if (node.value.is_number()) {
+      number = node.value.get<double>();
+    } else {
+      const char* end = node.text.data() + node.text.size();
+      const auto [at, error] = std::from_chars(node.text.data(), end, number);
+      if (!node.value.is_string() || error != std::errc() || at != end) return std::nullopt;
     }
+    return std::isfinite(number) ? std::optional(number) : std::nullopt;
+  }
+
+  void check_numbers() {
+    if (interval_ != nullptr && (!interval_->is_scalar() || number_in(*interval_).value_or(0) <= 0))
+      error("interval", "found " + describe(*interval_), "a number above 0");
     if (range_ == nullptr) return;
     const bool numbers =
         range_->items.size() == 2 &&
-        std::all_of(range_->items.begin(), range_->items.end(), [](const YamlNode& item) {
-          return item.value.is_number() && std::isfinite(item.value.get<double>());
-        });
+        std::all_of(range_->items.begin(), range_->items.end(),
+                    [](const YamlNode& item) { return number_in(item).has_value(); });
     if (!numbers)
       error("domainRange", "found " + describe(*range_),
             "two numbers: [lower, upper), upper excluded");
@@ -262,8 +272,7 @@ class DomainReader {
 
   // Reversed ranges are ado's, too.
   std::pair<double, double> bounds() const {
-    return std::minmax(
-        {range_->items[0].value.get<double>(), range_->items[1].value.get<double>()});
+    return std::minmax({*number_in(range_->items[0]), *number_in(range_->items[1])});
   }
 
   // lower, lower + interval, ... below upper. ado compares before it rounds and so lets `upper` in
@@ -271,7 +280,7 @@ class DomainReader {
   // that it is.
   std::optional<Dimension> counted() {
     const auto [lower, upper] = bounds();
-    const double step = interval_->value.get<double>();
+    const double step = *number_in(*interval_);
     const double count =
         std::ceil((upper - lower) / step - (steps() == Steps::kFloats ? 1e-9 : 0.0));
     if (count > kMaxCount) {
@@ -300,7 +309,7 @@ class DomainReader {
   Steps steps() const {
     const YamlNode& first = range_->items[0];
     const YamlNode& second = range_->items[1];
-    const bool first_is_lower = first.value.get<double>() <= second.value.get<double>();
+    const bool first_is_lower = *number_in(first) <= *number_in(second);
     const bool whole = interval_->value.is_number_integer() &&
                        (first_is_lower ? first : second).value.is_number_integer();
     if (!whole) return Steps::kFloats;

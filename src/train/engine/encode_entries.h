@@ -31,6 +31,14 @@ std::vector<int32_t> invocation_of(const TrainingJob& job, const Tokenizer& toke
 // What the counts of a cache are counts of. Nothing has to be counted where ids are given.
 std::string counted_text(const DataSource& data);
 
+// Where the cache's folder cannot be written, the next run counts again, as this one did.
+inline void keep(TokenCountCache& counts) {
+  try {
+    counts.save();
+  } catch (const InputError&) {
+  }
+}
+
 // Tokenizes, remembering the counts in the source's cache when it has one. RunError(kData) with
 // file and line of what is wrong with the entries.
 template <typename Dataset>
@@ -46,7 +54,7 @@ void encode_entries(Dataset& dataset, const std::vector<int64_t>& entries, const
                             .text_field = counted_text(source),
                             .entries = dataset.size()});
     dataset.encode(entries, threads, &counts, &work);
-    counts.save();
+    keep(counts);
   } catch (const InputError& error) {
     throw RunError(ReasonCode::kData, error.what());
   }
