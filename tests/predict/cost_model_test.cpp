@@ -195,6 +195,47 @@ TEST(CostModelTest, TiledMlpsKeepTheirInputsAndComputeTheirFirstProductsAgain) {
   EXPECT_LT(both.memory.activations, checkpointed.memory.activations);
 }
 
+// 2 bytes of each parameter and gradient, and 4 of its state, at 25 GB/s each way.
+TEST(CostModelTest, CopiesToTheHostTakeTimeThatComputationDoesNotHide) {
+  TrainingJob job = llama("DDP", 1);
+  job.device.kind = "cuda";
+  MachineModel gpu = machine();
+  gpu.host_bytes_per_s = 25e9;
+  EXPECT_EQ(predict_step(job, gpu).copies_s, 0);
+  job.optimizer.offload_state = true;
+  const StepCost state = predict_step(job, gpu);
+  EXPECT_NEAR(state.copies_s, 4 * kAll / 25e9, 1e-9);
+  EXPECT_NEAR(state.step_s, predict_step(job, machine()).step_s + state.copies_s, 1e-9);
+
+  job = llama("FULL_SHARD", 8);
+  job.device.kind = "cuda";
+  job.parallel.offload = true;
+  job.batches.gradient_accumulation_steps = 4;
+  const StepCost shards = predict_step(job, gpu);
+  const double beside_s = 4 * (2 * 2 + 2) * kAll / 8 / 25e9;
+  EXPECT_NEAR(shards.copies_s,
+              (4 + 4) * kAll / 8 / 25e9 + std::max(0.0, beside_s - shards.compute_s), 1e-9);
+
+  job = llama("DDP", 1);
+  job.device.kind = "cuda";
+  job.activations = {.gradient_checkpointing = true, .offload = true};
+  const StepCost hidden = predict_step(job, gpu);
+  EXPECT_GT(hidden.memory.offloaded_activations, 0);
+  EXPECT_EQ(hidden.copies_s, 0) << "checkpoints are few beside the products of a layer";
+  gpu.host_bytes_per_s = 1e9;
+  EXPECT_NEAR(predict_step(job, gpu).copies_s,
+              2 * hidden.memory.offloaded_activations / 1e9 - hidden.compute_s, 1e-9);
+}
+
+TEST(CostModelTest, AGpusSlotIsThatOfItsArchitecture) {
+  const auto rate = [](const char* gpu) {
+    return machine_of(gpu, "bfloat16", Catalog::shipped().gpus, MachineCatalog::shipped())
+        .host_bytes_per_s;
+  };
+  EXPECT_EQ(rate("NVIDIA-A100-SXM4-80GB"), 25.2e9);
+  EXPECT_EQ(rate("NVIDIA-H100-80GB-HBM3"), 50.4e9);
+}
+
 // Of llama3.1-8b on one GPU: the embedding has 128256 x 4096 elements, and bfloat16 states of
 // AdamW.
 TEST(CostModelTest, OffloadedStatesVisitInTwoBuffersOfTheLargestTensor) {

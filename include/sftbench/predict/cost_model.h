@@ -65,6 +65,8 @@ struct MachineModel {
   bool launches_add = false;
   double compute_scale = 1;    // time of products, attention and elements, over that of each alone
   double fp8_flops_per_s = 0;  // of layers' weights in float8; 0: they are not multiplied in it
+  // Between a GPU and the memory of its host, each way; 0: copies are not counted.
+  double host_bytes_per_s = 0;
   StackModel stack = {};
 };
 
@@ -87,7 +89,7 @@ struct MemoryCost {
   double freed_gradients = 0;  // that are not there while activations are most
   // Free blocks that the allocator keeps until nothing else is left: no part of the total.
   double fragmentation = 0;
-  // In the host's memory instead. The seconds of a step leave these copies out.
+  // In the host's memory instead.
   double offloaded_state = 0, offloaded_activations = 0;
   double offloaded_parameters = 0;  // with their gradients
 
@@ -115,8 +117,9 @@ struct StepCost {
   double communication_s = 0;  // sum over collectives
   double exposed_s = 0;        // of these, beside no computation
   double optimizer_s = 0;
+  double copies_s = 0;    // to the host's memory and back, beside no computation
   double host_s = 0;      // what a step does once
-  double step_s = 0;      // compute + exposed + optimizer + host
+  double step_s = 0;      // compute + exposed + optimizer + copies + host
   int64_t positions = 0;  // of all ranks
 
   double sent_bytes() const;

@@ -94,7 +94,7 @@ class Explainer {
     put("waiting for communication", cost.exposed_s,
         wait_share ? std::optional(waiting)
                    : (own_.job.device.ranks == 1 ? std::optional(0.0) : std::nullopt));
-    put("optimizer", cost.optimizer_s, number(extra_, "/phase_seconds/optimizer"));
+    put("optimizer", cost.optimizer_s + cost.copies_s, number(extra_, "/phase_seconds/optimizer"));
     put("data", 0.0, number(extra_, "/phase_seconds/data"));
     put("host and rest", cost.host_s, number(extra_, "/phase_seconds/rest"));
     contention_ = number(extra_, "/run_queue_wait_share");

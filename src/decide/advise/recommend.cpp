@@ -428,7 +428,7 @@ class Recommender {
     answer_.reasons.push_back(
         "nothing fits without " + names +
         (copies ? ": the host holds " + gib(host_bytes) +
-                      ", and hours are the least, since the time of copies to it is not predicted"
+                      ", and hours count copies at the rate of its slot, which nothing measured"
                 : ""));
   }
 

@@ -95,8 +95,9 @@ class Predictor {
                           2 * (memory.optimizer_state + memory.offloaded_state)) /
                          machine_.memory_bytes_per_s;
     }
+    put_copies(cost);
     cost.host_s = machine_.stack.step_s;
-    cost.step_s = cost.compute_s + cost.exposed_s + cost.optimizer_s + cost.host_s;
+    cost.step_s = cost.compute_s + cost.exposed_s + cost.optimizer_s + cost.copies_s + cost.host_s;
     cost.positions = work_.positions * job_.batches.gradient_accumulation_steps * job_.device.ranks;
     return cost;
   }
@@ -104,6 +105,26 @@ class Predictor {
   const MemoryModel& memory() const { return memory_; }
 
  private:
+  // What visits for the update comes while as much goes, and nothing else is computed. Parameters,
+  // gradients and inputs of layers travel beside forward and backward passes. ZeRO updates on the
+  // host: gradients go there, parameters come back, and the host's own time is not counted.
+  void put_copies(StepCost& cost) const {
+    if (machine_.host_bytes_per_s <= 0) return;
+    const MemoryCost& memory = cost.memory;
+    const double trained = root_.trained + static_cast<double>(work_.layers) * layer_.trained;
+    const bool updates_there = sizes_.element().master > 0;
+    double alone = 0, beside = 2 * memory.offloaded_activations;
+    if (memory.offloaded_state > 0) alone = updates_there ? 2 * trained : memory.offloaded_state;
+    if (memory.offloaded_parameters > 0) {
+      const double parameters = std::max(0.0, memory.offloaded_parameters - trained);
+      beside += 2 * parameters + trained;
+      if (!updates_there) alone += memory.offloaded_parameters;
+    }
+    beside *= static_cast<double>(job_.batches.gradient_accumulation_steps);
+    cost.copies_s = alone / machine_.host_bytes_per_s +
+                    std::max(0.0, beside / machine_.host_bytes_per_s - cost.compute_s);
+  }
+
   // A stack of torch's own recomputes as torch does.
   Recompute recompute_of(Recompute recompute, const StackModel& stack) const {
     const bool again = job_.activations.gradient_checkpointing && stack.recomputes_all_layers;
@@ -298,6 +319,7 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
             {"communication", cost.communication_s},
             {"communication_exposed", cost.exposed_s},
             {"optimizer", cost.optimizer_s},
+            {"host_copies", cost.copies_s},
             {"host", cost.host_s}}},
           {"padded_tokens_per_second", cost.positions_per_second()},
           {"padded_tokens_per_second_per_device",

@@ -1,6 +1,7 @@
 #include "sftbench/predict/machine_catalog.h"
 
 #include <algorithm>
+#include <map>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -15,6 +16,17 @@ namespace {
 
 constexpr double kMicro = 1e-6;
 constexpr double kGiga = 1e9;
+
+// Of a slot of 16 lanes, each way: four fifths of what its generation of PCI Express transfers,
+// which is what copies of pinned memory reach. Boards of a host that they share have less.
+double host_bytes_per_s(const std::string& architecture) {
+  static const std::map<std::string, double> kGigaPerSecond = {
+      {"Pascal", 12.6},       {"Volta", 12.6},  {"Turing", 12.6}, {"Ampere", 25.2},
+      {"Ada Lovelace", 25.2}, {"CDNA 2", 25.2}, {"Hopper", 50.4}, {"Blackwell", 50.4},
+      {"CDNA 3", 50.4},       {"CDNA 4", 50.4}};
+  const auto found = kGigaPerSecond.find(architecture);
+  return found == kGigaPerSecond.end() ? 0 : found->second * kGiga;
+}
 
 LinkModel read_link(Fields& machine, const std::string& key, Diagnostics& diagnostics) {
   const YamlNode* node = machine.mapping(key);
@@ -141,6 +153,7 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
   machine.attention_flops_per_s = rest * facts->attention;
   machine.element_bytes_per_s = gpu->memory_bandwidth_bytes_per_s * facts->elements;
   machine.multiprocessors = gpu->multiprocessors;
+  machine.host_bytes_per_s = host_bytes_per_s(gpu->architecture);
   return machine;
 }
 

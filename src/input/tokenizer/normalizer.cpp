@@ -183,7 +183,7 @@ void NormalizerChain::append(const Json& normalizer, const std::string& path, in
   } else if (type == "NFKD") {
     steps_.push_back(form_step(NormalForm::kNfkd));
   } else if (type == "Lowercase") {
-    steps_.push_back(by_characters(lower_case));
+    steps_.push_back(by_characters(to_lowercase));
   } else if (type == "StripAccents") {
     steps_.push_back(by_characters(strip_marks));
   } else if (type == "ByteLevel") {

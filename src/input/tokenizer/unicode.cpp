@@ -180,7 +180,7 @@ void normalize(std::string& text, NormalForm form) {
   text.swap(result);
 }
 
-void lower_case(std::string& text) {
+void to_lowercase(std::string& text) {
   std::string result;
   result.reserve(text.size());
   for (size_t i = 0; i < text.size();) {

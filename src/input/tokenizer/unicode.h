@@ -92,6 +92,6 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 void normalize(std::string& text, NormalForm form);
 
 // Rust's char::to_lowercase, character by character (no final sigma).
-void lower_case(std::string& text);
+void to_lowercase(std::string& text);
 
 }  // namespace sftbench
