@@ -22,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// As the experiments have it, but for the line end in front of it.
+constexpr const char* kUsualResponse = "### Response:";
+
 // What a file of data begins with.
 struct FirstEntry {
   Entries file;  // as much as it takes
@@ -219,12 +222,26 @@ class OwnData {
   }
 
   // Who says nothing of the entries has the field of the documents' datasets.
-  static void check_usual_column(const std::string& source, const FirstEntry& first) {
+  void check_usual_column(const std::string& source, const FirstEntry& first) const {
     std::string text;
     Diagnostic problem;
-    if (text_of_field(first.object, "output", text, problem)) return;
+    if (text_of_field(first.object, "output", text, problem))
+      return warn_without_response(first, text);
     refuse_given(source, first.problem_text(problem),
                  "--text-field NAME, --template TEXT, or --input-column and --output-column NAME");
+  }
+
+  // Another entry may have it. Where none does, the run ends when it has read them all.
+  void warn_without_response(const FirstEntry& first, const std::string& text) const {
+    if (given_.says("response_template")) return;
+    if (text.find(kUsualResponse) != std::string::npos) return;
+    spdlog::warn(
+        "no '{}' in output ({}:{}), behind which loss begins: {}--response-template None "
+        "lets all of it bear loss",
+        kUsualResponse, first.file.path(0), first.file.line_number(0),
+        first.object.contains("input") ? "--input-column input --output-column output trains "
+                                         "on the answer, and "
+                                       : "");
   }
 
   void check_template(const FirstEntry& first) const {

@@ -15,6 +15,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+TEST_F(OwnTrainingTest, PairsWithoutAnswersMarkAreToldBeforeTheRun) {
+  const std::vector<std::string> words = {"--model", "my-llama", "--data", "pairs.json",
+                                          "--dry-run"};
+  EXPECT_THAT(program(words).err,
+              HasSubstr("no '### Response:' in output (pairs.json:1), behind which loss begins: "
+                        "--input-column input --output-column output trains on the answer, and "
+                        "--response-template None lets all of it bear loss"));
+  std::vector<std::string> whole = words;
+  whole.insert(whole.end(), {"--response-template", "None"});
+  EXPECT_THAT(program(whole).err, Not(HasSubstr("behind which loss begins")));
+}
+
 TEST_F(OwnTrainingTest, AModelAndAFileAreEnough) {
   const Json job = own_job();
   EXPECT_EQ(job["experiment"], "finetune_full_benchmark-v1.0.0");

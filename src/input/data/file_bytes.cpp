@@ -39,7 +39,8 @@ const std::array kForeign = {
     Foreign{"<!doctype html", 0, "is a web page", "the file that the page offers"},
     Foreign{"<html", 0, "is a web page", "the file that the page offers"},
     Foreign{"<?xml", 0, "is XML", kData},
-    Foreign{"pk\x03\x04", 0, "is a zip archive", kUnpacked},
+    Foreign{"pk\x03\x04", 0, "is a zip archive or an Excel workbook",
+            "the data in it: unpack it, or save the sheet as CSV"},
     Foreign{"\xfd"
             "7zxz",
             0, "is packed with xz", "the data in it: run xz -d FILE first"},

@@ -120,8 +120,7 @@ class Judge {
             .empty()) {
       const std::string key = is_of_gptq(experiment_.tuning) ? "gptq_lora_targets" : "lora_targets";
       refuse("model_name " + text("model_name") + " has no " + key +
-             " in config/models.yaml; name its linears there, for example " + key +
-             ": [q_proj, v_proj]");
+             " in config/models.yaml; target_modules all-linear, or names of linears, works");
     }
     if (row_of(experiment_.tuning).quantized_weights && reads_images()) {
       refuse("model_name " + text("model_name") +
