@@ -26,6 +26,7 @@ TEST(DatasetPartTest, SlicesTakeTheEntriesThatThePackageDatasetsTakes) {
       found += range.begin == range.end
                    ? "none"
                    : std::to_string(range.begin) + "-" + std::to_string(range.end - 1);
+      if (range.begin == range.end) continue;
       const int64_t decide = entries_that_decide(slice);
       EXPECT_EQ(entry_range(slice, std::min(decide, entries)).end, range.end) << slice;
     }

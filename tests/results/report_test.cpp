@@ -130,7 +130,9 @@ TEST(AdoTableTest, AKeyWithDifferentOutcomesHasARowForEach) {
   const fs::path directory = fresh_results("outcomes");
   put(directory, sample_valid(), "k");
   put(directory, sample_invalid(), "k", 2);
-  put(directory, sample_valid(), "k", 3);
+  Measurement later = sample_valid();
+  later.finished_at = "2026-11-30T00:00:00Z";
+  put(directory, later, "k", 3);
   const StoreScan scan = ResultStore(directory).scan();
   const ReportTable table = ado_table(scan, {});
   EXPECT_THAT(cells(table, "is_valid"), ElementsAre("1", "0"));

@@ -367,7 +367,9 @@ TEST(SampleTest, WritingKeepsWhatIsNoMeasurementAside) {
   store.write(m, "k", 2);
   put(directory, file, R"({"schema": "sftbench.measurement/2"})");
   store.write(m, "k", 2);
-  store.write(m, "k", 2);  // becomes a repeat
+  Measurement later = m;
+  later.finished_at = "2026-11-30T00:00:00Z";
+  store.write(later, "k", 2);  // becomes a repeat
   EXPECT_EQ(store.status_of(m.experiment, "k", 2), Status::kValid);
   EXPECT_EQ(read_file(directory / (file + ".aside")), "mine");
   EXPECT_EQ(read_file(directory / (file + ".aside.2")), R"({"schema": "sftbench.measurement/2"})");

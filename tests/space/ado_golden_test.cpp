@@ -25,7 +25,6 @@ const std::set<std::string> kRefusedHere = {
     "twice",                 // a property twice: the last one counts in ado
     "yaml-repeated-key",     // a key twice: the last one counts
     "range-18",              // an interval below 0: no entity
-    "range-of-texts",        // numbers in quotes
     "list-repeats-by-type",  // a truth value as a number
     "boolean-batch",         // likewise
 };

@@ -189,6 +189,12 @@ class DomainReader {
     return std::isfinite(number) ? std::optional(number) : std::nullopt;
   }
 
+  static bool is_integer(const YamlNode& node) {
+    return node.value.is_number_integer() ||
+           (node.value.is_string() &&
+            node.text.find_first_not_of("-0123456789") == std::string::npos);
+  }
+
   void check_numbers() {
     if (interval_ != nullptr && (!interval_->is_scalar() || number_in(*interval_).value_or(0) <= 0))
       error("interval", "found " + describe(*interval_), "a number above 0");
@@ -310,8 +316,7 @@ class DomainReader {
     const YamlNode& first = range_->items[0];
     const YamlNode& second = range_->items[1];
     const bool first_is_lower = *number_in(first) <= *number_in(second);
-    const bool whole = interval_->value.is_number_integer() &&
-                       (first_is_lower ? first : second).value.is_number_integer();
+    const bool whole = is_integer(*interval_) && is_integer(first_is_lower ? first : second);
     if (!whole) return Steps::kFloats;
     return ids_ == AdoIds::k17 ? Steps::kIntegersAsFloats : Steps::kIntegers;
   }
