@@ -261,8 +261,8 @@ TEST_F(ForeignFilesTest, ASliceOfASplitIsTrainedOnAlone) {
   const std::string axolotl =
       "base_model: my-llama\nsequence_len: 64\ndatasets:\n  - path: chats.jsonl\n"
       "    type: chat_template\n    split: train";
-  const Json job = taken(axolotl + "[:50%]\n", {"--chat-template", "{{ messages }}"});
-  EXPECT_THAT(job["data"]["path"], EndsWith("/chats.jsonl::train[:50%]"));
+  const Json job = taken(axolotl + "[:1]\n", {"--chat-template", "{{ messages }}"});
+  EXPECT_THAT(job["data"]["path"], EndsWith("/chats.jsonl::train[:1]"));
   EXPECT_THAT(refused(axolotl + "[half]\n"), HasSubstr("'[half]' is no slice of entries"));
 }
 
