@@ -1,5 +1,7 @@
 #include "cli/assumptions.h"
 
+#include <cstring>
+
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/predict/stack_model.h"
@@ -70,6 +72,10 @@ Definitions assumptions_of(const TrainingJob& job, const std::string& stack) {
                                 (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
                                 " (--set optim=NAME)"}};
   if (stack != "sftbench") lines.emplace_back("", kernels_text(job, stack));
+  if (stack.ends_with(kTrlLoss)) {
+    const std::string older = stack.substr(0, stack.size() - std::strlen(kTrlLoss));
+    lines.emplace_back("", "a tile of logits, as in trl 1.15 and newer (--stack " + older + ")");
+  }
   if (job.device.ranks > 1) lines.emplace_back("", ranks_text(job));
   return lines;
 }

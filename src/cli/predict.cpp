@@ -384,8 +384,10 @@ std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& 
   if (!arguments.overrides.says_stack && stack != loaded.stack && !file.program.empty() &&
       asks_gpus(loaded.space)) {
     stack = kPeoplesStack;
-    spdlog::info("{} trains by transformers: --stack sftbench predicts this program instead",
-                 file.program);
+    const bool trl = file.program == kTrlProgram;
+    spdlog::info("{} trains by transformers: --stack sftbench predicts this program instead{}",
+                 file.program,
+                 trl ? ", and --stack transformers a trl before 1.15, which holds all logits" : "");
   }
   if (file.program.empty() && !arguments.selection.arguments_paths.empty() &&
       !arguments.overrides.says_stack && stack == StackModel().name && asks_gpus(loaded.space)) {
@@ -395,7 +397,9 @@ std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& 
   }
   stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
   if (stack == kPeoplesStack && !file.stack.empty()) stack = file.stack;
-  return file.spares_logits ? stack_with_liger(stack) : stack;
+  const bool trl = file.program == kTrlProgram && !arguments.overrides.says_stack;
+  if (trl) return stack_with(stack, kTrlLoss);  // beside Liger's kernels, too
+  return file.spares_logits ? stack_with(stack, kLigerLoss) : stack;
 }
 
 int predict(PredictArguments arguments) {

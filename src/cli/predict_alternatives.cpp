@@ -9,16 +9,25 @@
 namespace sftbench {
 namespace {
 
-std::string effect_text(const MemorySwitch& one) {
+// What a program's own file says for a stack with another loss.
+std::string keys_of(const MemorySwitch& one) {
+  return one.changes.contains("stack") ? one.prediction.machine.stack.liger_keys : "";
+}
+
+std::string text_of(const MemorySwitch& one) {
   const std::string time =
       one.time_factor ? "takes " + cell_text(short_figure(*one.time_factor)) + " of the time"
                       : "the time of copies to the host is not predicted";
-  return "saves " + cell_text(std::round(one.saved_bytes / kGiB * 10) / 10) + " GiB, " + time +
-         ": " + name_of(one.prediction.fit);
+  const std::string keys = keys_of(one);
+  return one.words() + "\n" + (keys.empty() ? "" : keys + "\n") + "saves " +
+         cell_text(std::round(one.saved_bytes / kGiB * 10) / 10) + " GiB, " + time + ": " +
+         name_of(one.prediction.fit);
 }
 
 Json json_of(const MemorySwitch& one) {
+  const std::string keys = keys_of(one);
   return {{"changes", one.changes},
+          {"keys", keys.empty() ? Json() : Json(keys)},
           {"trains_alike", one.trains_alike},
           {"saved_bytes", one.saved_bytes},
           {"time_factor", one.time_factor ? Json(*one.time_factor) : Json()},
@@ -33,12 +42,11 @@ void put_switches(const std::vector<MemorySwitch>& switches,
   Json all = Json::array();
   for (const MemorySwitch& one : switches) {
     lines.emplace_back(all.empty() ? "less memory" : "",
-                       one.words() + "\n" + effect_text(one) +
-                           (one.trains_alike ? "" : ", and trains something else"));
+                       text_of(one) + (one.trains_alike ? "" : ", and trains something else"));
     all.push_back(json_of(one));
   }
-  lines.emplace_back("to fit", enough ? enough->words() + "\n" + effect_text(*enough)
-                                      : "no switch is enough: sftbench recommend names GPUs");
+  lines.emplace_back(
+      "to fit", enough ? text_of(*enough) : "no switch is enough: sftbench recommend names GPUs");
   json["less_memory"] = std::move(all);
   json["to_fit"] = enough ? json_of(*enough) : Json();
 }

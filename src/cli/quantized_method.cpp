@@ -5,17 +5,14 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/predict/stack_model.h"
 
 namespace sftbench {
 namespace {
 
 constexpr std::array kMethods = {
-    QuantizedMethod{"qlora", "transformers-bitsandbytes", true},
+    QuantizedMethod{"qlora", kNf4Stack, true},
     QuantizedMethod{"lora-8bit", "transformers-bitsandbytes-8bit"},
 };
-
-constexpr std::string_view kLiger = "-liger";
 
 }  // namespace
 
@@ -26,22 +23,12 @@ const QuantizedMethod* find_quantized_method(std::string_view name) {
 }
 
 const QuantizedMethod* quantized_method_of(std::string_view stack) {
-  if (stack.ends_with(kLiger)) stack.remove_suffix(kLiger.size());
+  for (const std::string_view loss : {kLigerLoss, kTrlLoss})
+    if (stack.ends_with(loss)) stack.remove_suffix(loss.size());
   const auto* const found =
       std::find_if(kMethods.begin(), kMethods.end(),
                    [stack](const auto& method) { return stack == method.stack; });
   return found == kMethods.end() ? nullptr : found;
-}
-
-std::string stack_beside(const std::string& stack, TuningMethod method) {
-  const QuantizedMethod* nf4 = find_quantized_method(name_of(TuningMethod::kQlora));
-  return stack == kPeoplesStack && row_of(method).quantizes ? nf4->stack : stack;
-}
-
-std::string stack_with_liger(const std::string& stack) {
-  const std::vector<std::string> names = StackModel::names();
-  const std::string name = stack + std::string(kLiger);
-  return std::find(names.begin(), names.end(), name) == names.end() ? stack : name;
 }
 
 std::vector<std::string> predicted_methods() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/predict/stack_model.h"
 
 namespace sftbench {
 
@@ -18,17 +19,9 @@ struct QuantizedMethod {
 
 inline constexpr const char* kQloraExperiment = "finetune_qlora_benchmark-v1.0.0";
 
-// What most people train with: Hugging Face's Trainer, and peft.
-inline constexpr const char* kPeoplesStack = "transformers";
-
 // nullptr: another method.
 const QuantizedMethod* find_quantized_method(std::string_view name);
 const QuantizedMethod* quantized_method_of(std::string_view stack);
-// What a program of `stack` quantizes weights with, where the method does: that of transformers is
-// bitsandbytes.
-std::string stack_beside(const std::string& stack, TuningMethod method);
-// The same program with Liger's loss, which holds no logits; `stack` where there is none.
-std::string stack_with_liger(const std::string& stack);
 std::vector<std::string> predicted_methods();  // those that are not trained
 
 // That tunes with a method; InputError for an unknown one.

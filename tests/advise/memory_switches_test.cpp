@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sftbench/space/space.h"
 
 namespace sftbench {
@@ -19,7 +21,7 @@ class MemorySwitchesTest : public testing::Test {
   // Granite of 2 B on GPUs of 80 GB, without checkpointing of activations.
   std::vector<MemorySwitch> switches(int64_t gpus, int64_t batch, int64_t accumulation) {
     SpaceOptions options;
-    options.experiment = kFull;
+    options.experiment = experiment_;
     options.assignments = {"model_name=granite-3.1-2b",
                            "gpu_model=NVIDIA-A100-SXM4-80GB",
                            "model_max_length=4096",
@@ -38,6 +40,7 @@ class MemorySwitchesTest : public testing::Test {
     return all;
   }
 
+  std::string experiment_ = kFull;
   MachineOverrides overrides_;
   Oracle oracle_{{}, {}, overrides_, Catalog::shipped()};
   MeasurementRequest request_;
@@ -108,10 +111,40 @@ TEST_F(MemorySwitchesTest, EnoughOfThemFit) {
   EXPECT_FALSE(enough_switches(request_, now_, {}, oracle_));
 }
 
+TEST_F(MemorySwitchesTest, LigersLossIsASwitchOfProgramsThatHaveIt) {
+  const Json liger = {{"stack", "transformers-liger"}};
+  overrides_.stack = "transformers";
+  const std::vector<MemorySwitch> all = switches(1, 16, 4);
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const MemorySwitch& one) { return one.changes == liger; });
+  ASSERT_NE(found, all.end());
+  EXPECT_EQ(found->words(), "--stack transformers-liger");
+  EXPECT_TRUE(found->trains_alike);
+  // 11.5 of 12 bytes of 16 x 4096 x 49155 logits, and what fused norms keep less.
+  EXPECT_GT(found->saved_bytes, 11.5 * 16 * 4096 * 49155);
+  for (const MemorySwitch& one : all) EXPECT_FALSE(one.changes.contains("fast_kernels"));
+  for (const char* other : {"transformers-trl", "transformers-liger", "torch"}) {
+    overrides_.stack = other;
+    for (const Json& change : changes(switches(1, 16, 4))) EXPECT_FALSE(change.contains("stack"));
+  }
+}
+
+// As the command with these options is predicted.
+TEST_F(MemorySwitchesTest, FourBitsOfTransformersAreThoseOfBitsandbytes) {
+  overrides_.stack = "transformers";
+  experiment_ = "finetune_lora_benchmark-v1.0.0";
+  const Json qlora = {{"experiment", "finetune_qlora_benchmark-v1.0.0"}};
+  const std::vector<MemorySwitch> all = switches(1, 16, 4);
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const MemorySwitch& one) { return one.changes == qlora; });
+  ASSERT_NE(found, all.end());
+  EXPECT_EQ(found->prediction.machine.stack.name, "transformers-bitsandbytes");
+}
+
 TEST_F(MemorySwitchesTest, WordsAreOptionsOfTheProgram) {
   MemorySwitch one;
-  one.changes = {{"batch_size", 2}, {"experiment", "e"}};
-  EXPECT_EQ(one.words(), "--set batch_size=2 --experiment e");
+  one.changes = {{"batch_size", 2}, {"experiment", "e"}, {"stack", "s"}};
+  EXPECT_EQ(one.words(), "--set batch_size=2 --experiment e --stack s");
 }
 
 }  // namespace SFTBENCH_FILE

@@ -49,8 +49,7 @@ class ForeignKernelsTest : public OwnTrainingTest {
 // transformers holds 12.
 TEST_F(ForeignKernelsTest, LigersLossHoldsNoLogits) {
   for (const auto& [file, liger] :
-       {std::pair<std::string, std::string>{kTrl, "use_liger_kernel: true\n"},
-        {kFactory, "enable_liger_kernel: true\n"},
+       {std::pair<std::string, std::string>{kFactory, "enable_liger_kernel: true\n"},
         {kAxolotl, std::string(kLigerPlugin) + "liger_fused_linear_cross_entropy: true\n"},
         {kAxolotl, kCutPlugin},
         {kAxolotl, std::string(kCutPlugin) + "cut_cross_entropy: true\n"}}) {
@@ -64,19 +63,53 @@ TEST_F(ForeignKernelsTest, LigersLossHoldsNoLogits) {
       << "with what the file asks of it";
 }
 
-TEST_F(ForeignKernelsTest, LigerGoesWithQuantizedWeightsAndDeepspeed) {
-  const std::string quantized =
-      "model_name_or_path: llama3.1-8b\nuse_peft: true\nmax_length: 2048\n"
-      "use_liger_kernel: true\n";
-  EXPECT_EQ(prediction(quantized + "load_in_4bit: true\n")["stack"],
+// From 1.15 on trl leaves the loss to no kernel of Liger. An older one is asked for by name.
+TEST_F(ForeignKernelsTest, TrlHoldsATileOfLogits) {
+  const std::string liger = std::string(kTrl) + "use_liger_kernel: true\n";
+  EXPECT_EQ(prediction(kTrl)["stack"], "transformers-trl");
+  EXPECT_EQ(prediction(liger)["stack"], "transformers-trl");
+  EXPECT_LT(logits(kTrl), 0.3 * logits(kTrl, {"--stack", "transformers"}));
+  EXPECT_THAT(predicted(kTrl).out, HasSubstr("a tile of logits, as in trl 1.15 and newer"));
+  EXPECT_THAT(predicted(kTrl).err,
+              HasSubstr("--stack transformers a trl before 1.15, which holds all logits"));
+  EXPECT_EQ(prediction(liger, {"--stack", "transformers"})["stack"], "transformers-liger")
+      << "with what the file asks of it";
+}
+
+TEST_F(ForeignKernelsTest, AnotherLossGoesWithQuantizedWeightsAndDeepspeed) {
+  const std::string factory = std::string(kFactory) + "enable_liger_kernel: true\n";
+  const std::string trl = "model_name_or_path: llama3.1-8b\nuse_peft: true\nmax_length: 2048\n";
+  const std::string zero = "deepspeed: {zero_optimization: {stage: 2}}\n";
+  EXPECT_EQ(prediction(trl + "load_in_4bit: true\n")["stack"], "transformers-bitsandbytes-trl");
+  EXPECT_EQ(prediction(factory + "quantization_bit: 4\n")["stack"],
             "transformers-bitsandbytes-liger");
-  const ProgramResult eight = predicted(quantized + "load_in_8bit: true\n");
+  const ProgramResult eight = predicted(trl + "load_in_8bit: true\n");
   EXPECT_THAT(eight.out, AllOf(HasSubstr("lora-8bit"), HasSubstr("over 8-bit weights"),
-                               HasSubstr("transformers-bitsandbytes-8bit-liger")));
-  EXPECT_EQ(prediction(quantized + "deepspeed: {zero_optimization: {stage: 2}}\n")["stack"],
-            "deepspeed-liger");
-  EXPECT_THAT(predicted(quantized, {"--stack", "sftbench"}).out,
+                               HasSubstr("transformers-bitsandbytes-8bit-trl")));
+  EXPECT_EQ(prediction(trl + zero)["stack"], "deepspeed-trl");
+  EXPECT_EQ(prediction(factory + zero)["stack"], "deepspeed-liger");
+  EXPECT_THAT(predicted(trl, {"--stack", "sftbench"}).out,
               HasSubstr("trained by sftbench (--stack)"));
+}
+
+// The cheapest step, and the keys that turn it on.
+TEST_F(ForeignKernelsTest, LessMemoryNamesLigersLoss) {
+  const std::string file = std::string(kFactory) + "per_device_train_batch_size: 16\n";
+  const Json found = prediction(file);
+  const auto names_liger = [](const Json& one) { return one["changes"].contains("stack"); };
+  const Json& all = found["less_memory"];
+  const auto liger = std::find_if(all.begin(), all.end(), names_liger);
+  ASSERT_NE(liger, all.end());
+  EXPECT_EQ((*liger)["changes"], Json({{"stack", "transformers-liger"}}));
+  EXPECT_THAT(predicted(file).out, AllOf(HasSubstr("--stack transformers-liger"),
+                                         HasSubstr("LLaMA-Factory: enable_liger_kernel: true")));
+  EXPECT_DOUBLE_EQ((*liger)["memory_bytes"],
+                   prediction(file, {"--stack", "transformers-liger"})["memory_bytes"]["needed"]);
+  const Json of_trl = prediction(
+      "model_name_or_path: llama3.1-8b\nuse_peft: true\nmax_length: 2048\n"
+      "per_device_train_batch_size: 64\n")["less_memory"];
+  EXPECT_FALSE(of_trl.empty());
+  EXPECT_EQ(std::find_if(of_trl.begin(), of_trl.end(), names_liger), of_trl.end());
 }
 
 // axolotl's plugin replaces what is named. Trainer's configuration leaves out what it names.
@@ -146,7 +179,7 @@ TEST_F(ForeignKernelsTest, TrlsFilesAreTrainedByTransformers) {
     const ProgramResult result =
         predicted("model_name_or_path: llama3.1-8b\nper_device_train_batch_size: 1\n" +
                   std::string(key) + "\n");
-    EXPECT_THAT(result.out, HasSubstr("trained by transformers (--stack)")) << key;
+    EXPECT_THAT(result.out, HasSubstr("trained by transformers-trl (--stack)")) << key;
     EXPECT_THAT(result.err, HasSubstr("trl trains by transformers: --stack sftbench predicts this "
                                       "program instead"))
         << key;

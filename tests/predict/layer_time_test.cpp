@@ -217,6 +217,10 @@ TEST(LayerTimeTest, TheHeadIsAProductAndTheLossOfItsLogits) {
   EXPECT_DOUBLE_EQ(head(with_elements, plain_job()).forward, 2 * (0.6 + 1.4));
   EXPECT_DOUBLE_EQ(head(with_elements, plain_job()).backward, 2 * (1.2 + 2.8));
   EXPECT_DOUBLE_EQ(head(with_elements, plain).forward, 2 * (0.6 + 3 * 1.4));
+  MachineModel tiled = with_elements;
+  tiled.stack.logit_tile_rows = 4;
+  EXPECT_DOUBLE_EQ(head(tiled, plain_job()).forward, 2 * (0.6 + 1.4));
+  EXPECT_DOUBLE_EQ(head(tiled, plain_job()).backward, 2 * (0.6 + 1.2 + 2.8)) << "the product again";
   MachineModel known = with_elements;
   known.head_flops_per_s = 300;
   EXPECT_DOUBLE_EQ(head(known, plain_job()).forward, 2 * 600 / 300.0);

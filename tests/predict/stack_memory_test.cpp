@@ -182,6 +182,18 @@ TEST(StackMemoryTest, UnslothsLossWritesItsGradientOverTheLogits) {
   EXPECT_DOUBLE_EQ(memory_of(llama(true), "unsloth").logits, 4.0 * 2048 * kVocabulary);
 }
 
+// 4096 positions by 32768 words at most. bench/predict/trl_head.py finds the same in trl's code.
+TEST(StackMemoryTest, TrlHoldsATileOfLogitsAndGradientsInFloat32) {
+  const MemoryCost memory = memory_of(llama(true), "transformers-trl");
+  EXPECT_DOUBLE_EQ(memory.logits, 2.0 * 2048 * 32768 + 8.0 * 2048 * kHidden);
+  TrainingJob longer = job_of("llama3.1-8b", TuningMethod::kFull);
+  longer.activations.gradient_checkpointing = true;
+  longer.data.model_max_length = 4096;
+  EXPECT_DOUBLE_EQ(memory_of(longer, "transformers-trl").logits,
+                   2.0 * 4096 * 32768 + 8.0 * 8192 * kHidden + 6.0 * kVocabulary * kHidden);
+  EXPECT_DOUBLE_EQ(memory_of(longer, "transformers").logits, 12.0 * 8192 * kVocabulary);
+}
+
 TEST(StackMemoryTest, FreeBlocksAreBesideTheTotal) {
   const MemoryCost memory = memory_of(llama(true), "transformers");
   EXPECT_DOUBLE_EQ(memory.fragmentation, 1.16 * (memory.activations + memory.logits));

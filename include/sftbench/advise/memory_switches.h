@@ -12,7 +12,7 @@
 namespace sftbench {
 
 struct MemorySwitch {
-  Json changes;               // property -> value; "experiment" -> its identifier
+  Json changes;  // property -> value; "experiment" -> its identifier; "stack" -> its name
   bool trains_alike = false;  // the same parameters on the same entries, with the same optimizer
   Prediction prediction;      // with it
   double saved_bytes = 0;     // of the fullest GPU

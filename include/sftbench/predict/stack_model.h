@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/variants/tuning_method.h"
+
 namespace sftbench {
 
 struct Passes {
@@ -43,6 +45,8 @@ struct StackModel {
   double sharded_checkpoints = 1;  // copies of what a sharded layer is recomputed from
   double logit_bytes = 0;          // that the loss holds at its peak, per logit; 0: of this engine
   double logit_bytes_fused = 0;
+  // Of a tile of logits that the loss overwrites with their gradient; 0: it has no tiles.
+  double logit_tile_rows = 0, logit_tile_columns = 0;
   // Less, where a model's loss takes logits as they are: the float32 copies, and with fused
   // kernels.
   double narrow_logits = 0, narrow_logits_fused = 0;
@@ -74,9 +78,23 @@ struct StackModel {
   // Of activations and logits, free blocks that the allocator keeps; with layers that are
   // recomputed.
   double fragmentation = 0, fragmentation_recomputed = 0;
+  std::string liger_keys;  // what turns on Liger's loss in its programs
 
   static StackModel named(const std::string& name);  // InputError with the names that there are
   static std::vector<std::string> names();
 };
+
+// What most people train with: Hugging Face's Trainer, and peft. Over weights in 4 bits,
+// bitsandbytes.
+inline constexpr const char *kPeoplesStack = "transformers",
+                            *kNf4Stack = "transformers-bitsandbytes";
+
+// What a program of `stack` quantizes weights with, where the method does.
+std::string stack_beside(const std::string& stack, TuningMethod method);
+
+// The same program with the loss of another one, and `stack` where there is none: Liger's, which
+// holds no logits, or that of trl from 1.15 on, which has tiles of them.
+inline constexpr const char *kLigerLoss = "-liger", *kTrlLoss = "-trl";
+std::string stack_with(const std::string& stack, const std::string& loss);
 
 }  // namespace sftbench

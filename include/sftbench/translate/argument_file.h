@@ -11,6 +11,8 @@
 
 namespace sftbench {
 
+inline constexpr const char* kTrlProgram = "trl";
+
 struct ArgumentFile {
   std::vector<GivenValue> values;  // properties
   std::string model;               // model_name_or_path; empty: not said

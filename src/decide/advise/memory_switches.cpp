@@ -13,6 +13,7 @@ namespace {
 constexpr double kLeastShare = 0.01;  // of what is needed: less is not worth a line
 constexpr int64_t kGpusOfANode = 8, kTiles = 4, kShortest = 256;
 const char* const kExperiment = "experiment";
+const char *const kStack = "stack", *const kFastKernels = "fast_kernels";
 
 struct Candidate {
   Json changes;
@@ -34,8 +35,20 @@ Json on_twice_the_gpus(const TrainingJob& job) {
   return changes;
 }
 
-// `own`: of this program.
-std::vector<Candidate> candidates(const TrainingJob& job, bool own) {
+// Kernels for the loss that hold fewer logits: Liger's where the program has it.
+Json with_fused_loss(const Json& fast_kernels, const std::string& stack) {
+  const std::string liger = stack_with(stack, kLigerLoss);
+  Json changes = Json::object();
+  if (liger != stack) changes[kStack] = liger;
+  if (liger == stack || !fast_kernels.is_null())
+    changes[kFastKernels] = Json::array({"True", "True", "True"});
+  return changes;
+}
+
+std::vector<Candidate> candidates(const MeasurementRequest& request, const Prediction& now) {
+  const TrainingJob& job = now.job;
+  const std::string& stack = now.machine.stack.name;
+  const bool own = stack == StackModel().name;
   std::vector<Candidate> all;
   const int64_t batch = job.batches.per_device_batch_size;
   const bool sharded = job.device.ranks > 1 && job.parallel.strategy == Strategy::kFullShard;
@@ -51,8 +64,9 @@ std::vector<Candidate> candidates(const TrainingJob& job, bool own) {
                     {"gradient_accumulation_steps", 2 * job.batches.gradient_accumulation_steps}}});
   }
   if (!job.kernels.flash_attention) all.push_back({{{"flash_attn", true}}});
-  if (!job.kernels.fused_loss)
-    all.push_back({{{"fast_kernels", Json::array({"True", "True", "True"})}}});
+  const bool has_liger = stack_with(stack, kLigerLoss) != stack;
+  if (has_liger || !job.kernels.fused_loss)
+    all.push_back({with_fused_loss(request.inputs.at(kFastKernels), stack)});
   if (job.device.ranks > 1 && !sharded) {
     all.push_back({{{"distributed_backend", "FSDP"}, {"fsdp_sharding_strategy", "FULL_SHARD"}}});
   }
@@ -89,6 +103,7 @@ Json inputs_of(const Experiment& experiment, const Json& inputs) {
 MeasurementRequest changed(const MeasurementRequest& request, const Json& changes) {
   MeasurementRequest other = request;
   for (const auto& [property, value] : changes.items()) {
+    if (property == kStack) continue;
     if (property != kExperiment) {
       other.inputs[property] = value;
       continue;
@@ -104,6 +119,14 @@ int copies_to_host(const TrainingJob& job) {
   return job.optimizer.offload_state + job.parallel.offload + job.activations.offload;
 }
 
+// By the stack that `predict` takes for the options of these changes.
+Prediction predicted(const MeasurementRequest& request, const Json& changes,
+                     const std::string& stack, Oracle& oracle) {
+  const MeasurementRequest other = changed(request, changes);
+  const TuningMethod method = Catalog::shipped().experiment(other.experiment)->tuning;
+  return oracle.predict(other, stack_beside(changes.value(kStack, stack), method));
+}
+
 // Nothing where the program cannot do it.
 std::optional<MemorySwitch> tried(const MeasurementRequest& request, const Prediction& now,
                                   const Json& changes, bool trains_alike, Oracle& oracle) {
@@ -111,7 +134,7 @@ std::optional<MemorySwitch> tried(const MeasurementRequest& request, const Predi
     MemorySwitch tried;
     tried.changes = changes;
     tried.trains_alike = trains_alike;
-    tried.prediction = oracle.predict(changed(request, changes));
+    tried.prediction = predicted(request, changes, now.at.stack, oracle);
     tried.saved_bytes = now.needed_bytes - tried.prediction.needed_bytes;
     if (copies_to_host(tried.prediction.job) == copies_to_host(now.job)) {
       tried.time_factor = now.positions_per_second() / tried.prediction.positions_per_second();
@@ -144,8 +167,9 @@ std::string MemorySwitch::words() const {
   for (const auto& [property, value] : changes.items()) {
     const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     words += words.empty() ? "" : " ";
-    words += property == kExperiment ? "--experiment " + text
-                                     : "--set " + shell_quoted(property + "=" + text);
+    words += property == kExperiment || property == kStack
+                 ? "--" + property + " " + text
+                 : "--set " + shell_quoted(property + "=" + text);
   }
   return words;
 }
@@ -153,8 +177,7 @@ std::string MemorySwitch::words() const {
 std::vector<MemorySwitch> memory_switches(const MeasurementRequest& request, const Prediction& now,
                                           Oracle& oracle) {
   std::vector<MemorySwitch> switches;
-  for (const Candidate& candidate :
-       candidates(now.job, now.machine.stack.name == StackModel().name)) {
+  for (const Candidate& candidate : candidates(request, now)) {
     const auto one = tried(request, now, candidate.changes, candidate.trains_alike, oracle);
     if (one && one->saved_bytes >= kLeastShare * now.needed_bytes) switches.push_back(*one);
   }

@@ -82,8 +82,9 @@ class LayerClock {
       return machine_.compute_scale *
              (flops / machine_.flops_per_s * tail + elements(logits * passes));
     };
+    const double again = stack_.logit_tile_rows > 0 ? work_.head_flops.forward : 0;
     return {seconds(work_.head_flops.forward, loss.forward), 0,
-            seconds(work_.head_flops.backward, loss.backward)};
+            seconds(again + work_.head_flops.backward, loss.backward)};
   }
 
  private:

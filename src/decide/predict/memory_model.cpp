@@ -280,7 +280,23 @@ double MemoryModel::chunked_logit_bytes() const {
   return sizes_.element().computed + (capped ? kFloatBytes : 0);
 }
 
+// A tile, and gradients that are summed in float32 before they are cast: of what the head reads,
+// beside its copy without the positions that bear no loss, and of a weight that trains.
+double MemoryModel::logit_tile_bytes() const {
+  const double computed = sizes_.element().computed, stored = sizes_.element().stored;
+  const auto with_cast = [](double bytes) {
+    return kFloatBytes + (bytes < kFloatBytes ? bytes : 0);
+  };
+  const auto positions = static_cast<double>(work_.positions);
+  const double tile =
+      std::min(positions, stack_.logit_tile_rows) * stack_.logit_tile_columns * computed;
+  const double weight = static_cast<double>(work_.vocabulary) * work_.hidden;
+  return tile + positions * work_.hidden * (computed + with_cast(computed)) +
+         (work_.trains_head ? weight * with_cast(stored) : 0);
+}
+
 double MemoryModel::logit_bytes(double logits) const {
+  if (stack_.logit_tile_rows > 0) return logit_tile_bytes();
   const bool fused = job_.kernels.fused_loss;
   if (stack_.logit_bytes > 0) {
     const double less = fused ? stack_.narrow_logits_fused : stack_.narrow_logits;

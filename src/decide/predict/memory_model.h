@@ -37,6 +37,7 @@ class MemoryModel {
   double logit_chunk_bytes() const;
   double chunked_logit_bytes() const;
   double logit_bytes(double logits) const;
+  double logit_tile_bytes() const;
   void put_peak_of_stack(MemoryCost& memory) const;
   double layer_while_computed() const;
   double layer_that_waits() const;

@@ -1,5 +1,7 @@
 #include "sftbench/predict/stack_model.h"
 
+#include <algorithm>
+
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
@@ -63,6 +65,8 @@ void read_numbers(Fields& fields, StackModel& stack) {
                                    {"contention", 1, &stack.contention},
                                    {"logit_bytes", 1, &stack.logit_bytes},
                                    {"logit_bytes_fused", 1, &stack.logit_bytes_fused},
+                                   {"logit_tile_rows", 1, &stack.logit_tile_rows},
+                                   {"logit_tile_columns", 1, &stack.logit_tile_columns},
                                    {"narrow_logits", 1, &stack.narrow_logits},
                                    {"narrow_logits_fused", 1, &stack.narrow_logits_fused},
                                    {"expert_launches", 1, &stack.expert_launches},
@@ -93,6 +97,7 @@ StackModel read_stack(const YamlNode& node, const std::string& path, Diagnostics
   stack.keeps_master_weights = fields.boolean("keeps_master_weights", false);
   stack.fused_by_default = fields.boolean("fused_by_default", false);
   stack.widens_beside_quantized = fields.boolean("widens_beside_quantized", false);
+  stack.liger_keys = fields.text("liger_keys", Presence::kOptional);
   fields.text("source");
   fields.reject_unknown();
   return stack;
@@ -126,6 +131,19 @@ std::vector<std::string> StackModel::names() {
   std::vector<std::string> names;
   for (const StackModel& stack : shipped_stacks()) names.push_back(stack.name);
   return names;
+}
+
+std::string stack_with(const std::string& stack, const std::string& loss) {
+  const std::vector<std::string> names = StackModel::names();
+  const std::string name = stack + loss;
+  return std::find(names.begin(), names.end(), name) == names.end() ? stack : name;
+}
+
+std::string stack_beside(const std::string& stack, TuningMethod method) {
+  if (!row_of(method).quantizes) return stack;
+  for (const std::string loss : {"", kLigerLoss, kTrlLoss})
+    if (stack == kPeoplesStack + loss) return kNf4Stack + loss;
+  return stack;
 }
 
 StackModel StackModel::named(const std::string& name) {

@@ -36,8 +36,6 @@ constexpr std::pair<std::string_view, const char*> kMeant[] = {
     {"train_file", "training_data_path"},
     {"data_path", "training_data_path"}};
 
-constexpr std::string_view kTrl = "trl";
-
 // Those of trl give way to those of programs around it.
 constexpr std::pair<std::string_view, const char*> kOwnKeys[] = {
     {"use_peft", "trl"},
@@ -86,7 +84,7 @@ void ArgumentFileReader::member(const std::string& key, const YamlNode& node,
   if (key == "max_length" && node.is_null()) uncut_ = path;
   if (says_nothing(node) && !says_empty) return;
   for (const auto& [own_key, program] : kOwnKeys) {
-    const bool gives_way = !program_.empty() && program == kTrl;
+    const bool gives_way = !program_.empty() && program == std::string_view(kTrlProgram);
     if (key == own_key && !gives_way) program_ = program;
   }
   for (const char* word : {"fsdp", "deepspeed", "zero_", "dp_shard"}) {
