@@ -24,7 +24,7 @@ GPUS = [["NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM
         ["Tesla-T4", "NVIDIA-A10G", "L40S", "NVIDIA-RTX-6000-Ada-Generation"], ["Tesla-V100-SXM2-32GB", "NVIDIA-A100-SXM4-80GB"],
         ["NVIDIA-GeForce-RTX-3060", "NVIDIA-GeForce-RTX-3090", "NVIDIA-GeForce-RTX-4090", "NVIDIA-GeForce-RTX-5090"],
         ["NVIDIA-L4", "NVIDIA-A10"], ["NVIDIA-RTX-A4000", "NVIDIA-RTX-A5000"], ["NVIDIA-H100-PCIe", "NVIDIA-H100-80GB-HBM3"]]
-STACKS = ["transformers", "transformers", "sftbench", "torch", "fused"]
+STACKS = ["transformers", "transformers", "transformers-trl", "sftbench", "torch", "litgpt", "fused"]
 # Values in an order of which memory and time of a step grow (1) or fall (-1), or 0 where the sign is not known.
 AXES = {
     "model_name": (None, 1, 1), "gpu_model": (None, 0, -1),

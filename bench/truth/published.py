@@ -27,7 +27,7 @@ STRATEGY = {"none": "FULL_SHARD", "DDP": "NO_SHARD", "FULL_SHARD": "FULL_SHARD",
 # The program's stack. "transformers" stands for rows of different lengths.
 STACKS = (("fms-hf-tuning baseline-peft-bnb", "transformers-bitsandbytes"), ("fms-hf-tuning", "fms-hf-tuning"),
           ("(ms-swift|qwen).* (bnb|int4 bnb)", "transformers-bitsandbytes"),
-          ("unsloth", "unsloth"), ("torchtune", "torchtune"),
+          ("unsloth", "unsloth"), ("torchtune", "torchtune"), ("litgpt", "litgpt"),
           (r"llmq|\bcompile|NeMo|Megatron|TransformerEngine|InternEvo", "fused"),
           ("ms-swift|qwen|soup|peft|llama-factory|transformers|glm", "transformers"), ("", "torch"))
 

@@ -68,6 +68,8 @@ struct StackModel {
   bool reduces_each_micro_batch = false;
   bool upcasts_shards = false;  // autocast keeps trained shards in float32
   bool adapters_in_float32 = false;
+  // Frozen and trained parameters of a sharded unit are one: its gradient covers all of them.
+  bool flat_gradients = false;
   // Weights of 16 bits stand beside float32 weights and states, of which each rank has a part.
   // Shards of all weights begin with stage 3 of ZeRO, until then each rank has them whole.
   bool keeps_master_weights = false;

@@ -116,9 +116,12 @@ void MemoryModel::put_peak_of_stack(MemoryCost& memory) const {
   memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
   if (keeps_masters()) put_masters(memory);
   memory.update = update_copies() + 2 * offloaded_chunk_bytes();
-  // Stage 3 of ZeRO has one buffer for all of them.
-  const bool frees = stack_.frees_gradients && job_.batches.gradient_accumulation_steps == 1 &&
-                     !(keeps_masters() && sizes_.layout().sharded);
+  // Stage 3 of ZeRO has one buffer for all of them. Shards of gradients come when whole ones go,
+  // behind the last micro-batch.
+  const bool sharded = sizes_.layout().sharded;
+  const bool late = job_.batches.gradient_accumulation_steps == 1 ||
+                    (sharded && job_.parallel.gradient_sync == GradientSync::kLast);
+  const bool frees = stack_.frees_gradients && late && !(keeps_masters() && sharded);
   if (frees) memory.freed_gradients = memory.gradients;
   // The loss is done before a layer's backward pass: the larger of the two counts. This engine's
   // chunks stay until then.

@@ -94,6 +94,7 @@ StackModel read_stack(const YamlNode& node, const std::string& path, Diagnostics
   stack.reduces_each_micro_batch = fields.boolean("reduces_each_micro_batch", false);
   stack.upcasts_shards = fields.boolean("upcasts_shards", false);
   stack.adapters_in_float32 = fields.boolean("adapters_in_float32", false);
+  stack.flat_gradients = fields.boolean("flat_gradients", false);
   stack.keeps_master_weights = fields.boolean("keeps_master_weights", false);
   stack.fused_by_default = fields.boolean("fused_by_default", false);
   stack.widens_beside_quantized = fields.boolean("widens_beside_quantized", false);

@@ -78,7 +78,8 @@ UnitSizes::UnitSizes(const TrainingJob& job, const StackModel& stack)
     : job_(job),
       layout_(layout_of(job, stack)),
       element_(element_bytes(job, stack, layout_.sharded)),
-      quantized_bytes_(quantized_bytes(job, stack)) {}
+      quantized_bytes_(quantized_bytes(job, stack)),
+      flat_gradients_(stack.flat_gradients) {}
 
 UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const int64_t shards = layout_.shards.ranks;
@@ -100,11 +101,13 @@ UnitBytes UnitSizes::of(const UnitTensors& unit) const {
   const double gradient_parts = layout_.divides_gradients ? static_cast<double>(shards) : 1.0;
   bytes.shard = (frozen * element_.frozen + trained * own + quantized) / parts;
   bytes.trained = trained / static_cast<double>(shards) * each;
-  bytes.shard_grads = trained / gradient_parts * own;
+  // Elements of the gradient beside those that train.
+  const double flat = flat_gradients_ && layout_.sharded && trained > 0 ? frozen : 0;
+  bytes.shard_grads = (trained * own + flat * element_.frozen) / gradient_parts;
   bytes.updated = trained * own;
   bytes.gathered = (frozen + trained) * element_.gathered + quantized;
-  bytes.gradients = trained * element_.gathered;
-  bytes.reduced = trained * element_.reduced;
+  bytes.gradients = (trained + flat) * element_.gathered;
+  bytes.reduced = (trained + flat) * element_.reduced;
   bytes.replicated = bytes.reduced / parts;
   bytes.state = trained / static_cast<double>(shards) * element_.master;
   for (const TrainedShape& tensor : unit.trained) {

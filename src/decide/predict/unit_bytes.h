@@ -87,6 +87,7 @@ class UnitSizes {
   RankLayout layout_;
   ElementBytes element_;
   double quantized_bytes_;  // of a quantized weight
+  bool flat_gradients_;
 };
 
 }  // namespace sftbench
