@@ -106,7 +106,7 @@ TEST(LayerTimeTest, ElementWiseKernelsTakeTheirBytes) {
 TEST(LayerTimeTest, WeightsThatAreNotUsedAsTheyAreKeptTakeTimeInBothPasses) {
   MachineModel with_elements = machine();
   with_elements.element_bytes_per_s = 100;
-  with_elements.stack.dequantize = 2;
+  with_elements.stack.dequantize = {2, 2};
   ModelWork work = work_of({});
   work.quantized_elements = 20;
   work.weight_elements = 50;
@@ -117,6 +117,21 @@ TEST(LayerTimeTest, WeightsThatAreNotUsedAsTheyAreKeptTakeTimeInBothPasses) {
   EXPECT_DOUBLE_EQ(layer(work, with_elements, mixed).backward, 1.8 + 3);
   mixed.precision.torch_dtype = ParameterDtype::kBfloat16;
   EXPECT_DOUBLE_EQ(layer(work, with_elements, mixed).forward, 1.8);
+}
+
+// Of integers: no weight is expanded forward; 10 x (3 x 8 + 5 x 9) values of 2 bytes are cast.
+TEST(LayerTimeTest, IntegersAreMultipliedForwardAndExpandedBackward) {
+  MachineModel int8 = machine();
+  int8.element_bytes_per_s = 100;
+  int8.stack.quantized_bytes = 1;
+  int8.stack.dequantize = {0, 1.4};
+  int8.stack.quantized_in = {8, 0};
+  int8.stack.quantized_out = {9, 0};
+  ModelWork work = work_of({{.in = 3, .out = 5}});
+  EXPECT_DOUBLE_EQ(layer(work, int8).forward, 0.3) << "nothing is quantized";
+  work.quantized_elements = 15;
+  EXPECT_DOUBLE_EQ(layer(work, int8).forward, 0.3 + 13.8);
+  EXPECT_DOUBLE_EQ(layer(work, int8).backward, 0.3 + 15 * 1.4 * 5 / 100);
 }
 
 TEST(LayerTimeTest, ALayerIsRecomputedUpToItsLastProductATileToItsFirstProducts) {

@@ -33,7 +33,9 @@ struct StackModel {
   Passes adapter_out;           // of a value that comes out of it
   double attention_scale = 1;   // of the rate that attention reaches: older kernels are slower
   double adapter_slowdown = 1;  // of adapters' products without autocast: float32 beside bfloat16
-  double dequantize = 0;        // of a quantized weight, each time that it is used
+  Passes dequantize;            // of a quantized weight, each time that it is used
+  Passes quantized_in;          // of a value that goes into a quantized linear
+  Passes quantized_out;         // of a value that comes out of it
   double fp8_bytes = 0;         // of a value's cast to float8, with its scale and transposed copy
   double update_scale = 1;      // traffic of the update over reading and writing everything once
   double update_copies = 0;     // of the trained parameters, while they are updated

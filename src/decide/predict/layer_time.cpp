@@ -57,8 +57,10 @@ class LayerClock {
     device.forward += attention + scan;
     device.backward +=
         (tiled ? kAttentionBackward : kProductBackward) * attention + kScanBackward * scan;
-    device.forward += weight_seconds() + elements(forward_bytes() + scores * kScoreBytesForward);
-    device.backward += weight_seconds() + elements(backward_bytes() + scores * kScoreBytesBackward);
+    device.forward += weight_seconds(stack_.dequantize.forward) +
+                      elements(forward_bytes() + scores * kScoreBytesForward);
+    device.backward += weight_seconds(stack_.dequantize.backward) +
+                       elements(backward_bytes() + scores * kScoreBytesBackward);
     if (work_.layer_flops.recomputed > 0) {
       const bool some_products =
           recompute == Recompute::kTorchEveryOtherProduct ||
@@ -150,11 +152,11 @@ class LayerClock {
   }
 
   // Weights that are not used as they are kept.
-  double weight_seconds() const {
+  double weight_seconds(double passes) const {
     const bool casts = job_.precision.autocast != Autocast::kNo &&
                        job_.precision.torch_dtype == ParameterDtype::kFloat32;
     const double read = stack_.quantized_bytes > 0 ? stack_.quantized_bytes : kNibbleBytes;
-    return elements(work_.quantized_elements * (read + kDequantizedBytes) * stack_.dequantize +
+    return elements(work_.quantized_elements * (read + kDequantizedBytes) * passes +
                     (casts ? work_.weight_elements * kCastBytes : 0));
   }
 
@@ -165,6 +167,10 @@ class LayerClock {
     double values = 2 * work_.hidden * (norm.*pass + stack_.residual.*pass) +
                     work_.rotated * rope.*pass + work_.activated * stack_.activation.*pass;
     for (const LinearWork& linear : work_.linears) {
+      if (work_.quantized_elements > 0) {
+        values += linear.count * linear.share_of_positions *
+                  (linear.in * stack_.quantized_in.*pass + linear.out * stack_.quantized_out.*pass);
+      }
       if (linear.adapter_rank <= 0) continue;
       values += linear.count * linear.share_of_positions *
                 (linear.in * stack_.adapter_in.*pass +
@@ -203,11 +209,12 @@ class LayerClock {
 
   PassSeconds no_less_than_launches(PassSeconds device) const {
     if (job_.kernels.step_graph) return device;  // the host launches once a step
-    const bool sharded = row_of(job_.parallel.strategy).shards() && is_distributed(job_);
+    const StrategyRow& strategy = row_of(job_.parallel.strategy);
+    const bool sharded = strategy.shards() && is_distributed(job_);
     const double unit_s = sharded ? stack_.unit_s : 0;
     // Fused kernels reduce the gradients of adapters themselves.
     // Measured where parameters are gathered for each pass, as ZeRO 2 does not.
-    const bool reshards = sharded && row_of(job_.parallel.strategy).reshard_after_forward;
+    const bool reshards = sharded && strategy.reshard_after_forward;
     const bool wraps = reshards && !job_.kernels.fused_rms_norm;
     const double adapters_s = wraps ? kAdapterUnits * adapters() * stack_.adapter_unit_s : 0;
     const double forward_host = launches_s(&Passes::forward) + adapters_s;

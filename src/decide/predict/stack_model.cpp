@@ -39,6 +39,9 @@ void read_all_passes(Fields& fields, Diagnostics& diagnostics, StackModel& stack
       {"loss_fused", &stack.loss_fused},
       {"adapter_in", &stack.adapter_in},
       {"adapter_out", &stack.adapter_out},
+      {"dequantize", &stack.dequantize},
+      {"quantized_in", &stack.quantized_in},
+      {"quantized_out", &stack.quantized_out},
       {"launches", &stack.launches},
       {"adapter_launches", &stack.adapter_launches}};
   for (const auto& [key, passes] : all) *passes = read_passes(fields, key, diagnostics);
@@ -52,7 +55,6 @@ void read_numbers(Fields& fields, StackModel& stack) {
   };
   const std::vector<Number> all = {{"attention_scale", 1, &stack.attention_scale},
                                    {"adapter_slowdown", 1, &stack.adapter_slowdown},
-                                   {"dequantize", 1, &stack.dequantize},
                                    {"fp8_bytes", 1, &stack.fp8_bytes},
                                    {"update_scale", 1, &stack.update_scale},
                                    {"update_copies", 1, &stack.update_copies},
