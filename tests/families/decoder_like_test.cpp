@@ -52,6 +52,69 @@ TEST(DecoderLikeTest, ExpertsAreThoseOfQwen2Moe) {
               16.38, 0.02);
 }
 
+TEST(DecoderLikeTest, WhatAConfigDoesNotSayFollowsFromWhatItSays) {
+  const auto like = [](Json fields) {
+    Json config = {{"model_type", "other"},
+                   {"hidden_size", 64},
+                   {"num_hidden_layers", 2},
+                   {"num_attention_heads", 4},
+                   {"vocab_size", 100}};
+    config.update(fields);
+    return *decoder_like(config);
+  };
+  const Json least = like(Json::object());
+  EXPECT_EQ(least["model_type"], "starcoder2") << "two linears";
+  EXPECT_EQ(least["intermediate_size"], 256);
+  EXPECT_EQ(least["num_key_value_heads"], 4);
+  EXPECT_EQ(least["tie_word_embeddings"], false);
+  EXPECT_GE(least["max_position_embeddings"], 1'000'000) << "nothing bounds a row";
+  EXPECT_FALSE(least.contains("torch_dtype"));
+  EXPECT_EQ(like({{"torch_dtype", "float16"}})["torch_dtype"], "float16");
+  EXPECT_EQ(like({{"dtype", "bfloat16"}})["torch_dtype"], "bfloat16");
+  EXPECT_EQ(like({{"multi_query", true}})["num_key_value_heads"], 1);
+  EXPECT_EQ(like({{"multi_query", true}, {"num_kv_heads", 2}})["num_key_value_heads"], 2);
+  EXPECT_EQ(like({{"num_kv_heads", 0}})["num_key_value_heads"], 4) << "a size is at least 1";
+  EXPECT_EQ(like({{"num_kv_heads", 1}})["num_key_value_heads"], 1);
+  const Json inner = {{"intermediate_size", 96}};
+  for (const auto& [activation, type] :
+       std::vector<std::pair<Json, const char*>>{{nullptr, "llama"},
+                                                 {"silu", "llama"},
+                                                 {"gelu_new", "starcoder2"},
+                                                 {"relu2", "starcoder2"}}) {
+    Json fields = inner;
+    fields["activation_function"] = activation;
+    EXPECT_EQ(like(fields)["model_type"], type) << activation;
+  }
+  EXPECT_EQ(like({{"hidden_act", "silu"}})["model_type"], "llama");
+}
+
+TEST(DecoderLikeTest, ExpertsHaveTheWidthOfTheMlpUnlessTheySayTheirOwn) {
+  const auto like = [](Json fields) {
+    Json config = {{"model_type", "other"},    {"hidden_size", 64}, {"num_hidden_layers", 3},
+                   {"num_attention_heads", 4}, {"vocab_size", 100}, {"intermediate_size", 96},
+                   {"n_routed_experts", 8}};
+    config.update(fields);
+    return *decoder_like(config);
+  };
+  EXPECT_EQ(like(Json::object())["model_type"], "llama") << "nobody says how many a token has";
+  const Json least = like({{"moe_topk", 2}});
+  EXPECT_EQ(least["model_type"], "qwen2_moe");
+  EXPECT_EQ(least["moe_intermediate_size"], 96);
+  EXPECT_EQ(least["shared_expert_intermediate_size"], 1) << "none";
+  EXPECT_EQ(least["mlp_only_layers"], Json::array());
+  EXPECT_EQ(least["qkv_bias"], false);
+  const Json shared = like({{"moe_topk", 2},
+                            {"moe_intermediate_size", 16},
+                            {"n_shared_experts", 2},
+                            {"first_k_dense_replace", 2}});
+  EXPECT_EQ(shared["moe_intermediate_size"], 16);
+  EXPECT_EQ(shared["shared_expert_intermediate_size"], 2 * 16);
+  EXPECT_EQ(shared["mlp_only_layers"], Json({0, 1}));
+  EXPECT_EQ(like({{"moe_topk", 2},
+                  {"shared_expert_intermediate_size", 7}})["shared_expert_intermediate_size"],
+            7);
+}
+
 TEST(DecoderLikeTest, OfModelsThatSeeItIsTheText) {
   const Json text = {{"model_type", "gemma3_text"}, {"hidden_size", 2560}};
   const std::optional<Json> known = decoder_like(
@@ -61,6 +124,9 @@ TEST(DecoderLikeTest, OfModelsThatSeeItIsTheText) {
   EXPECT_EQ(known->at("hidden_size"), 2560);
   EXPECT_EQ(stands_for(*known), "gemma3");
   EXPECT_EQ(stands_for(text), "");
+  const Json speaks = {{"model_type", "omni"}, {"thinker_config", {{"text_config", text}}}};
+  EXPECT_EQ(decoder_like(speaks)->at("model_type"), "gemma3_text");
+  EXPECT_EQ(stands_for(Json()), "");
 }
 
 TEST(DecoderLikeTest, WithoutASizeThereIsNone) {

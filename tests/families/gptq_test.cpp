@@ -55,6 +55,16 @@ TEST(GptqConfig, FillsInTheDefaultsOfAutoGptq) {
   EXPECT_TRUE(config.zeros_less_one);
 }
 
+TEST(GptqConfig, AGroupIsAnyNumberOfFeaturesOrAll) {
+  const auto with = [](const Json& size) {
+    return config_with({{"quant_method", "gptq"}, {"bits", 4}, {"group_size", size}});
+  };
+  for (const Json& size : {Json(-1), Json(1), Json(2147483647)})
+    EXPECT_EQ(error_of(with(size)), "");
+  for (const Json& size : {Json(-2), Json(0), Json(2147483648), Json(1.5), Json("32")})
+    EXPECT_THAT(error_of(with(size)), testing::HasSubstr("group_size: found")) << size;
+}
+
 TEST(GptqConfig, IsAbsentWhereNothingIsQuantized) {
   EXPECT_FALSE(parse_model_config(config_with(nullptr)).gptq.has_value());
 }

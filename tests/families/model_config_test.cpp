@@ -285,6 +285,76 @@ TEST(ModelConfig, WhatNewerFamiliesAskForAndIsNotBuilt) {
                         "is even"));
 }
 
+// As `or 0.02` in Hugging Face.
+TEST(ModelConfig, ARangeOfInitializationOfNothingIsTheDefault) {
+  const auto range = [](const Json& given) {
+    return parse({{"initializer_range", given}}).initializer_range;
+  };
+  EXPECT_EQ(range(nullptr), 0.02);
+  EXPECT_EQ(range(0), 0.02);
+  EXPECT_EQ(range(0.05), 0.05);
+  EXPECT_THAT(error_of({{"initializer_range", -0.02}}),
+              HasSubstr("expected a number of at least 0"));
+}
+
+// Twice the hidden width of 64 is divided among 4 heads.
+TEST(ModelConfig, HeadsOfMambaAreWhatDividesTheInnerWidth) {
+  const Json hybrid = {
+      {"model_type", "granitemoehybrid"}, {"num_key_value_heads", 2}, {"num_local_experts", 0},
+      {"shared_intermediate_size", 128},  {"mamba_n_heads", 4},       {"mamba_d_state", 8}};
+  const auto with = [&hybrid](const Json& fields) {
+    Json config = hybrid;
+    config.update(fields);
+    return config;
+  };
+  for (const Json& head : {Json(), Json("auto"), Json(32)})
+    EXPECT_EQ(parse(with({{"mamba_d_head", head}})).mamba->head_dim, 32) << head;
+  EXPECT_TRUE(parse(hybrid).mamba->convolution_bias);
+  EXPECT_FALSE(parse(hybrid).mamba->projection_bias);
+  EXPECT_EQ(parse(with({{"mamba_n_groups", 2}})).mamba->groups, 2);
+  for (const auto& [fields, found] : std::vector<std::pair<Json, const char*>>{
+           {{{"mamba_d_head", 16}},
+            "mamba_n_heads: found 4; expected mamba_n_heads * mamba_d_head"},
+           {{{"mamba_n_heads", 3}}, "= mamba_expand * hidden_size (128)"},
+           {{{"mamba_n_groups", 3}},
+            "mamba_n_groups: found 3; expected a divisor of mamba_n_heads"}})
+    EXPECT_THAT(error_of(with(fields)), HasSubstr(found)) << fields;
+}
+
+// In transformers GptOssRMSNorm, Olmo2RMSNorm and Gemma's multiply in float32 and cast the product,
+// LlamaRMSNorm and its copies cast first. GptOssConfig alone has attention_bias True.
+TEST(ModelConfig, NormsAndBiasesAreThoseOfTheClass) {
+  for (const char* model_type : {"gpt_oss", "olmo2", "olmo3", "gemma", "gemma2", "gemma3_text"})
+    EXPECT_TRUE(parse(of_family(model_type, {})).norm_rounds_last) << model_type;
+  for (const char* model_type :
+       {"llama", "mistral", "mixtral", "granite", "qwen2", "qwen3", "phi3", "smollm3", "exaone4"})
+    EXPECT_FALSE(parse(of_family(model_type, {})).norm_rounds_last) << model_type;
+  for (const char* model_type : {"llama", "gpt_oss", "granite", "olmo2"}) {
+    const AttentionConfig attention = parse(of_family(model_type, {})).attention;
+    EXPECT_EQ(attention.input_bias, model_type == std::string("gpt_oss")) << model_type;
+    EXPECT_EQ(attention.output_bias, attention.input_bias) << model_type;
+    EXPECT_TRUE(parse(of_family(model_type, {{"attention_bias", true}})).attention.output_bias);
+  }
+}
+
+TEST(ModelConfig, LayersWithoutEndAreRefused) {
+  EXPECT_EQ(error_of({{"num_hidden_layers", 100'000}}), "");
+  EXPECT_THAT(error_of({{"num_hidden_layers", 100'001}}), HasSubstr("expected at most 100000"));
+}
+
+// 100 tokens and 32 positions of 64 values: GPT-2 has a table of each.
+TEST(ModelShape, RowsOfTokensAndOfPositionsAreLookedUp) {
+  EXPECT_EQ(shape_of(parse({{"num_key_value_heads", 2}})).lookup_parameters, 100 * 64);
+  const Json gpt = {{"model_type", "gpt2"},
+                    {"n_embd", 64},
+                    {"n_layer", 2},
+                    {"n_head", 4},
+                    {"n_positions", 32},
+                    {"vocab_size", 100},
+                    {"tie_word_embeddings", false}};
+  EXPECT_EQ(shape_of(parse_model_config(gpt)).lookup_parameters, (100 + 32) * 64);
+}
+
 TEST(ModelConfig, LongRopeNeedsAFactorForEachPair) {
   const Json long_rope = {
       {"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}, {"long_factor", {1.0, 2.0, 0.0}}};
@@ -519,13 +589,13 @@ TEST(ModelConfig, LayersHaveTheirWindowsAndExperts) {
                                     {"sliding_window", 32}});
   EXPECT_EQ(unused.attention.window_of(3), 0) << "use_sliding_window is false by default";
   EXPECT_EQ(unused.attention.unrotated, (std::vector<bool>{false, false, false, true}));
-  // Every second layer has experts, but for the last.
+  // Every third layer has experts, but for the last.
   const ModelConfig experts = parse({{"model_type", "qwen3_moe"},
                                      {"num_key_value_heads", 2},
-                                     {"num_hidden_layers", 4},
-                                     {"decoder_sparse_step", 2},
-                                     {"mlp_only_layers", {3, 4}}});
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(experts.has_experts(i), i == 1) << i;
+                                     {"num_hidden_layers", 6},
+                                     {"decoder_sparse_step", 3},
+                                     {"mlp_only_layers", {5, 6}}});
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(experts.has_experts(i), i == 2) << i;
 }
 
 // A Mamba-2 layer: 32 inner values, 32 + 2 * 8 of a convolution, 32 + 48 + 4 of a projection, and 2

@@ -256,6 +256,8 @@ TEST(TextPartTest, NamesATextModelThatIsNotTrained) {
   EXPECT_THAT(
       error_of({{"model_type", "mistral3"}, {"text_config", {{"model_type", "mixtral"}}}}),
       HasSubstr("text_config.model_type: found \"mixtral\"; expected one of mistral, ministral3"));
+  EXPECT_THAT(error_of({{"model_type", "gemma3"}, {"text_config", {{"model_type", "gemma3"}}}}),
+              HasSubstr("found \"gemma3\"; expected gemma3_text; did you mean 'gemma3_text'?"));
   EXPECT_FALSE(is_text_part_family("llava_next"));
   EXPECT_FALSE(is_text_part_family("mistral"));
 }
