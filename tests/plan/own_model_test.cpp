@@ -11,6 +11,7 @@ namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -153,6 +154,29 @@ TEST_F(OwnModelTest, AModelOfTheHubCountsByItsContentOnceItIsHere) {
   EXPECT_EQ(key(), by_id) << "the same content, wherever it is";
 }
 
+TEST_F(OwnModelTest, WhatIsNotHereIsNamedByItsIdUnlessNothingReadsIt) {
+  options_ = {};
+  const auto absent = [&](std::vector<std::string> more = {}) {
+    more.emplace_back("model_name=smollm2-135m");
+    std::vector<std::string> ids;
+    for (const FetchRequest& one :
+         absent_from_hub(request(more), settings_, options_, Catalog::shipped()))
+      ids.push_back(one.hub_id);
+    return ids;
+  };
+  const std::string model = "HuggingFaceTB/SmolLM2-135M", tokenizer = "Qwen/Qwen2.5-7B";
+  EXPECT_THAT(absent(), ElementsAre(model));
+  EXPECT_THAT(absent({"tokenizer_name_or_path=" + tokenizer}), ElementsAre(model, tokenizer));
+  options_.weights = "random";
+  EXPECT_THAT(absent({"tokenizer_name_or_path=" + tokenizer}), ElementsAre(tokenizer));
+  options_.weights = "auto";
+  options_.backend = kBackendSimulate;
+  EXPECT_THAT(absent(), IsEmpty()) << "nothing is trained";
+  options_.backend = kBackendLibtorch;
+  model_folder(".cache/huggingface/hub/models--HuggingFaceTB--SmolLM2-135M/snapshots/aaa");
+  EXPECT_THAT(absent(), IsEmpty()) << "it is here";
+}
+
 TEST_F(OwnModelTest, WhatCannotBeReadIsRefusedElsewhere) {
   fs::remove(folder_ / "mine/model.safetensors");
   EXPECT_FALSE(inputs().contains("model_weights"));
@@ -189,6 +213,24 @@ TEST_F(OwnModelTest, AStoredJobFollowsTheContentOfItsFiles) {
 
   fs::remove(folder_ / "pairs.jsonl");
   EXPECT_EQ(read_job_file(path).renewed.size(), 1U) << "what is gone is refused where it is read";
+}
+
+TEST_F(OwnModelTest, AStoredMixtureFollowsTheContentOfItsSets) {
+  file("chats.jsonl", "{\"output\": \"c\"}\n");
+  const std::string mixture = "data_mixture={\"datasets\": [{\"training_data_path\": \"" +
+                              (folder_ / "pairs.jsonl").string() +
+                              "\"}, {\"training_data_path\": \"" +
+                              (folder_ / "chats.jsonl").string() + "\"}]}";
+  const TrainingJob job =
+      resolve(request({"model_name=my-3b", mixture}), settings_, options_, Catalog::shipped()).job;
+  const std::string path = file("job.json", job_file(job).dump());
+  EXPECT_THAT(read_job_file(path).renewed, IsEmpty());
+  for (const char* set : {"pairs.jsonl", "chats.jsonl"}) {
+    file(set, "{\"output\": \"d\"}\n");
+    const JobFile again = read_job_file(path);
+    EXPECT_THAT(again.renewed, Contains("the files of " + (folder_ / set).string()));
+    EXPECT_EQ(measurement_key("e", again.job.inputs), key({mixture}));
+  }
 }
 
 }  // namespace SFTBENCH_FILE

@@ -331,8 +331,10 @@ void refuse(const TrainingJob& job, const std::vector<std::string>& edited,
     const PropertySpec* spec = experiment != nullptr ? experiment->find(property) : nullptr;
     if (spec == nullptr || !job.inputs.contains(property)) continue;
     const Json& input = job.inputs.at(property);
-    // Beside an own model it is an input by its files (own_model.h).
-    if (property == "tokenizer_name_or_path" && job.inputs.contains("model_config")) continue;
+    // Inputs by the content of their files (own_data.h, own_model.h).
+    const bool by_content = property == "data_mixture" || (property == "tokenizer_name_or_path" &&
+                                                           job.inputs.contains("model_config"));
+    if (by_content) continue;
     // A model that model_map names is none of the experiment's values.
     if (value == input || is_value_of(*spec, value, input)) continue;
     error("entity." + property, "was edited, and is what the space says of an input",
