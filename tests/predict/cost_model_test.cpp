@@ -333,6 +333,33 @@ TEST(CostModelTest, ShardsArePaddedToAlignedEqualParts) {
   EXPECT_EQ(flat_elements({{"b", {1}}}, 2, 4), 4 * 128);
 }
 
+// The update reads parameters, gradients and states, and writes parameters and states: 2 bytes of
+// each parameter and gradient and 4 of states, at 1 TB/s.
+TEST(CostModelTest, AStepIsItsPassesItsUpdateAndWhatTheHostDoesOnce) {
+  MachineModel slow = machine();
+  slow.stack.step_s = 0.5;
+  const StepCost cost = predict_step(llama("DDP", 1), slow);
+  EXPECT_DOUBLE_EQ(cost.optimizer_s, (2 * 2 + 2 + 2 * 4) * kAll / 1e12);
+  EXPECT_EQ(cost.host_s, 0.5);
+  EXPECT_DOUBLE_EQ(cost.step_s, cost.compute_s + cost.optimizer_s + 0.5);
+}
+
+// Gradients of replicas stand in their buckets from the first on, those of shards once they are
+// reduced, which micro-batches that add to them wait for.
+TEST(CostModelTest, GradientsOfShardsComeLateUnlessMicroBatchesAddToThem) {
+  const auto freed = [](const char* strategy, int64_t micro_batches, GradientSync sync) {
+    TrainingJob job = llama(strategy, 8);
+    job.batches.gradient_accumulation_steps = micro_batches;
+    job.parallel.gradient_sync = sync;
+    return predict_step(job, machine()).memory.freed_gradients;
+  };
+  EXPECT_EQ(freed("DDP", 1, GradientSync::kLast), 0);
+  EXPECT_GT(freed("FULL_SHARD", 1, GradientSync::kLast), 0);
+  EXPECT_GT(freed("FULL_SHARD", 1, GradientSync::kEach), 0);
+  EXPECT_GT(freed("FULL_SHARD", 4, GradientSync::kLast), 0);
+  EXPECT_EQ(freed("FULL_SHARD", 4, GradientSync::kEach), 0);
+}
+
 TEST(CostModelTest, ALinkToOtherNodesIsSharedByTheRingsOfANode) {
   // 16 ranks: on one node 100 GB/s; on two nodes each of 8 rings has 10 GB/s of its own.
   const double bytes =
@@ -494,6 +521,9 @@ TEST(CostModelTest, RowsOnSeveralRanksTravelByTheFormulasOfTheRing) {
   const double passes = 32 * 1.5 * 3;
   EXPECT_NEAR(collective(divided, "all_to_all", "context").sent_bytes, passes * chunk * (2 + 2 + 4),
               1);
+  const CollectiveCost& ring = collective(divided, "all_to_all", "context");
+  EXPECT_EQ(ring.calls, 2 * 32);
+  EXPECT_NEAR(ring.seconds, ring.sent_bytes / 100e9 + 2 * 32 * 3 * 1e-6, 1e-9) << "three hops each";
   EXPECT_EQ(divided.positions, whole.positions / 4);
   EXPECT_NEAR(divided.flops, whole.flops / 4, 1e-6 * whole.flops);
 }
@@ -528,7 +558,11 @@ TEST(CostModelTest, LinksThatEndInTheHostGetLessTheMoreThereAre) {
 
 TEST(StackModelTest, ShippedProfilesAreReadAndAnUnknownOneIsRefused) {
   EXPECT_EQ(StackModel::names().front(), "sftbench");
-  EXPECT_EQ(StackModel::named("fms-hf-tuning").update_copies, 1);
+  const StackModel fms = StackModel::named("fms-hf-tuning");
+  EXPECT_EQ(fms.update_copies, 1);
+  EXPECT_FALSE(fms.fused_by_default) << "only where it is asked to";
+  EXPECT_TRUE(StackModel::named("unsloth").fused_by_default);
+  EXPECT_DOUBLE_EQ(StackModel::named("sftbench").launch_s, 5e-6) << "launch_us";
   EXPECT_THROW(StackModel::named("fms"), InputError);
 }
 

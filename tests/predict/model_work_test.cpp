@@ -35,6 +35,55 @@ TEST(ModelWorkTest, AScanCountsSevenFlopsForEachValueOfItsState) {
   EXPECT_DOUBLE_EQ(flops.backward, 2 * kProducts + 2 * kScan);
 }
 
+// A model whose layers are half of one kind and half of another one has the mean of both, and the
+// most of what is there once.
+TEST(ModelWorkTest, LayersThatDifferCountAsTheirMean) {
+  const auto work = [](const Json& types, bool checkpointing) {
+    TrainingJob job;
+    job.model.name = "hybrid" + types.dump();
+    job.model.hf_config = {{"model_type", "granitemoehybrid"},
+                           {"vocab_size", 10},
+                           {"hidden_size", 8},
+                           {"num_hidden_layers", 2},
+                           {"num_attention_heads", 2},
+                           {"num_key_value_heads", 1},
+                           {"intermediate_size", 16},
+                           {"shared_intermediate_size", 16},
+                           {"num_local_experts", 4},
+                           {"num_experts_per_tok", 2},
+                           {"mamba_n_heads", 4},
+                           {"mamba_d_head", 4},
+                           {"mamba_d_state", 5},
+                           {"max_position_embeddings", 64},
+                           {"position_embedding_type", "rope"},
+                           {"layer_types", types}};
+    job.data.model_max_length = 32;
+    job.kernels.flash_attention = false;
+    job.activations.gradient_checkpointing = checkpointing;
+    return model_work(job, Recompute::kJob);
+  };
+  for (const bool checkpointing : {true, false}) {
+    const ModelWork mamba = work({"mamba", "mamba"}, checkpointing);
+    const ModelWork attention = work({"attention", "attention"}, checkpointing);
+    const ModelWork mixed = work({"mamba", "attention"}, checkpointing);
+    for (double UnitFlops::*pass :
+         {&UnitFlops::forward, &UnitFlops::recomputed, &UnitFlops::backward})
+      EXPECT_DOUBLE_EQ(mixed.layer_flops.*pass,
+                       (mamba.layer_flops.*pass + attention.layer_flops.*pass) / 2);
+    for (double ModelWork::*figure :
+         {&ModelWork::kept_per_position, &ModelWork::kept_by_engine, &ModelWork::scores,
+          &ModelWork::kept_when_recomputed, &ModelWork::attention_flops, &ModelWork::scan_flops,
+          &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
+          &ModelWork::weight_elements})
+      EXPECT_DOUBLE_EQ(mixed.*figure, (mamba.*figure + attention.*figure) / 2);
+    for (double ModelWork::*figure :
+         {&ModelWork::kept_at_most, &ModelWork::backward_values, &ModelWork::kept_by_mlp})
+      EXPECT_EQ(mixed.*figure, std::max(mamba.*figure, attention.*figure));
+    EXPECT_EQ(mixed.positions, mamba.positions);
+    EXPECT_GT(mixed.scan_flops * mixed.attention_flops * mixed.scores, 0);
+  }
+}
+
 // Hidden 8, an MLP of 16. Frozen, it keeps gate and up, which their product's gradient needs, and
 // neither its input nor the product. In tiles it keeps its input alone.
 TEST(ModelWorkTest, AFrozenMlpKeepsWhatItsProductNeedsAndOneInTilesItsInput) {
@@ -53,6 +102,7 @@ TEST(ModelWorkTest, AFrozenMlpKeepsWhatItsProductNeedsAndOneInTilesItsInput) {
     return model_work(job, Recompute::kJob);
   };
   const ModelWork whole = kept(1), tiled = kept(2);
+  EXPECT_EQ(whole.activated, 16);
   EXPECT_EQ(whole.kept_by_engine - tiled.kept_by_engine, 2 * 16 - 8);
   // With the input of the MLP's norm, and what the norm makes of it.
   EXPECT_EQ(whole.kept_by_mlp, 8 + 2 * 16);
@@ -111,6 +161,13 @@ TEST(ModelWorkTest, AdaptersOfTokensAndOfSeveralRanksAreCounted) {
   job.tuning = TuningMethod::kLora;
   job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"q_proj"}};
   const ModelWork plain = model_work(job, Recompute::kJob);
+  EXPECT_DOUBLE_EQ(plain.head_flops.forward, 2 * 10 * 8 * 32);
+  job.lora.rank = 8;
+  const ModelWork wide = model_work(job, Recompute::kJob);
+  constexpr double kFourMore = 2 * 4 * (8 + 8) * 32;
+  EXPECT_DOUBLE_EQ(wide.layer_flops.forward - plain.layer_flops.forward, kFourMore);
+  EXPECT_DOUBLE_EQ(wide.layer_flops.backward - plain.layer_flops.backward, 2 * kFourMore);
+  job.lora.rank = 4;
   job.lora.target_modules = {"q_proj", "embed_tokens", "lm_head"};
   job.lora.rank_pattern = {{"layers.0.self_attn.q_proj", 2}, {"lm_head", 3}};
   const ModelWork work = model_work(job, Recompute::kJob);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/context_cost.h"
 #include "sftbench/predict/cost_model.h"
 
 namespace sftbench {
@@ -83,6 +84,19 @@ TEST(StackMemoryTest, EagerAttentionHoldsTheScoresOfEveryLayerOrOfOne) {
   one.parallel.context_ranks = 2;
   one.device.ranks = 2;
   EXPECT_LT(memory_of(one).activations, 10e9) << "rows that ranks divide have tiles";
+}
+
+TEST(StackMemoryTest, DividedRowsHoldTheBlocksOfTheRingBesideHalfOfThem) {
+  TrainingJob half = llama(false);
+  half.device.ranks = 2;
+  half.parallel.strategy = Strategy::kDdp;
+  half.data.model_max_length = 512;
+  TrainingJob divided = half;
+  divided.data.model_max_length = 1024;
+  divided.parallel.context_ranks = 2;
+  const double blocks = context_cost(divided, 2).backward_buffers;
+  EXPECT_GT(blocks, 0);
+  EXPECT_DOUBLE_EQ(memory_of(divided).activations - memory_of(half).activations, blocks);
 }
 
 TEST(StackMemoryTest, AttentionWithSinksHasTilesInThisProgramAlone) {
@@ -170,12 +184,41 @@ TEST_F(ZeroMemoryTest, Stage3DividesWeightsToo) {
   EXPECT_DOUBLE_EQ(memory(Strategy::kFullShard, 2).update, 8e9) << "a billion elements at a time";
 }
 
+// One backward pass may free each gradient once it is used, several add to it.
+TEST_F(ZeroMemoryTest, GradientsAreFreedWhereNoFurtherMicroBatchAddsToThem) {
+  TrainingJob job = job_of("llama3.1-8b", TuningMethod::kFull);
+  const MemoryCost one = memory_of(job, "transformers");
+  job.batches.gradient_accumulation_steps = 2;
+  EXPECT_EQ(memory_of(job, "transformers").freed_gradients, 0);
+  EXPECT_EQ(one.freed_gradients, one.gradients);
+}
+
+// GPT-BigCode has LayerNorm, which has a kernel of its own anyway.
+TEST(StackMemoryTest, FusedNormsChangeNothingWhereThereIsNoRmsNorm) {
+  for (const bool checkpointing : {true, false}) {
+    for (const auto& [model, alike] :
+         {std::pair("granite-20b-v2", true), std::pair("llama3.1-8b", false)}) {
+      TrainingJob job = job_of(model, TuningMethod::kLora);
+      job.lora.target_modules = {alike ? "c_attn" : "q_proj"};
+      job.activations.gradient_checkpointing = checkpointing;
+      job.data.model_max_length = 128;
+      job.kernels.flash_attention = false;
+      const double plain = memory_of(job, "transformers").activations;
+      job.kernels.fused_rms_norm = true;
+      EXPECT_EQ(memory_of(job, "transformers").activations == plain, alike || checkpointing)
+          << model << checkpointing;
+    }
+  }
+}
+
 TEST_F(ZeroMemoryTest, TheHostTakesMastersStatesAndGradients) {
   const MemoryCost offloaded = memory(Strategy::kShardGradOp, 8, /*offloads=*/true);
   EXPECT_DOUBLE_EQ(offloaded.parameters, 2 * kParameters);
   EXPECT_EQ(offloaded.optimizer_state, 0);
   EXPECT_EQ(offloaded.update, 0);
   EXPECT_DOUBLE_EQ(offloaded.offloaded_state, 14 * kParameters / 8);
+  constexpr double kRoot = 1'050'677'248;
+  EXPECT_DOUBLE_EQ(offloaded.gradients, 2 * 2 * kRoot / 8) << "a unit that leaves, and the next";
 }
 
 TEST(StackMemoryTest, UnslothsLossWritesItsGradientOverTheLogits) {
