@@ -86,6 +86,29 @@ TEST_F(TemplateTest, EscapesAreThoseOfPython) {
     EXPECT_THAT(error_of(std::string("{{ '") + cut + "' }}"), HasSubstr("truncated")) << cut;
 }
 
+// As Python 3 computes and prints them.
+TEST_F(TemplateTest, ArithmeticIsThatOfPython) {
+  for (const auto& [expression, result] : std::vector<std::pair<std::string, std::string>>{
+           {"2.0 ** 3", "8.0"},   {"(-2.0) ** 3", "-8.0"}, {"0.0 ** 2", "0.0"},
+           {"0.0 ** 0", "1.0"},   {"4 ** 0.5", "2.0"},     {"2 ** -1", "0.5"},
+           {"3 ** 0", "1"},       {"(-3) ** 3", "-27"},    {"3 ** 4", "81"},
+           {"-7.5 // 2", "-4.0"}, {"7.5 // -2", "-4.0"},   {"-7.5 % 2", "0.5"},
+           {"7.5 % -2", "-0.5"},  {"7 % -2", "-1"},        {"-7 % 2", "1"},
+           {"-7 // 2", "-4"},     {"7 // -2", "-4"},       {"6 // -2", "-3"},
+           {"0 % -3", "0"},       {"6.0 % 2", "0.0"},      {"7 / 2", "3.5"},
+           {"2.5 - 1", "1.5"},    {"3 * 1.5", "4.5"},      {"'ab' * -1", ""},
+           {"[1] * 2", "[1, 1]"}, {"-0.0 | abs", "0.0"}})
+    EXPECT_EQ(rendered("{{ " + expression + " }}"), result) << expression;
+  for (const auto& [expression, error] : std::vector<std::pair<std::string, std::string>>{
+           {"0.0 ** -1", "cannot be raised to a negative power"},
+           {"(-8.0) ** 0.5", "complex"},
+           {"1.5 / 0", "division by zero"},
+           {"1 / 0", "division by zero"},
+           {"1.5 % 0", "by zero"},
+           {"1 // 0", "by zero"}})
+    EXPECT_THAT(error_of("{{ " + expression + " }}"), HasSubstr(error)) << expression;
+}
+
 TEST_F(TemplateTest, SnippetsRenderAsInTransformers) {
   const Json cases = golden("snippets.json");
   for (const Json& one : cases["cases"]) {
