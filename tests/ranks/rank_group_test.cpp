@@ -123,6 +123,15 @@ TEST(RankGroupsTest, ManyThreadsOfARankAskAtTheSameTime) {
   EXPECT_THAT(results, Each("4"));
 }
 
+TEST(RankGroupsTest, ARankIsOneOfItsWorld) {
+  for (const int rank : {-1, 2}) {
+    RankPlace place;
+    place.rank = rank;
+    place.world_size = 2;
+    EXPECT_THROW(join_ranks(place), std::logic_error) << rank;
+  }
+}
+
 // --- rendezvous ------------------------------------------------------------------------------
 
 const RanksOfTest::Body kLeave = [](RankGroup& group) {
