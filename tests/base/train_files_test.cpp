@@ -69,6 +69,20 @@ TEST(TrainFilesTest, WhatIsNotThereIsNamedWithWhatIs) {
   EXPECT_THAT(problem_of({}), HasSubstr("has no data"));
 }
 
+// As in datasets: one config, one that is called default, or one that the card calls the default.
+TEST(TrainFilesTest, OfSeveralConfigsTheFirstThatIsTheDefaultIsTaken) {
+  const auto files = [](const std::string& second, const std::string& third) {
+    const std::string card =
+        "---\nconfigs:\n- config_name: en\n  data_files: en/*\n- config_name: " + second +
+        "\n  data_files: de/*\n- config_name: " + third + "\n  data_files: fr/*\n---\n";
+    return find_train_files({"en/a.jsonl", "de/a.jsonl", "fr/a.jsonl"}, card, {}).files;
+  };
+  EXPECT_THAT(files("de", "default"), ElementsAre("fr/a.jsonl"));
+  EXPECT_THAT(files("de\n  default: true", "fr"), ElementsAre("de/a.jsonl"));
+  EXPECT_THAT(files("de\n  default: true", "default"), ElementsAre("de/a.jsonl"));
+  EXPECT_THAT(files("de\n  default: false", "fr"), IsEmpty());
+}
+
 TEST(TrainFilesTest, ADataFolderLeadsToNoOtherPlace) {
   for (const char* folder : {"../other", "/etc", "a/../../b", "a*"}) {
     const std::string card =

@@ -113,7 +113,9 @@ TEST(ShownTextTest, IsOneLineWithoutTokenAndWithoutEnd) {
   HubEndpoint endpoint;
   endpoint.token = "hf_secret";
   EXPECT_EQ(shown_text("  a\nb\x1b[31m hf_secret\xc2\x9b ", endpoint), "a b [31m [token]");
-  EXPECT_EQ(shown_text(std::string(1000, 'x'), endpoint).size(), 300u);
+  EXPECT_EQ(shown_text("a ~\x7f!\x1f/", endpoint), "a ~ ! /");
+  EXPECT_EQ(shown_text(std::string(300, 'x'), endpoint), std::string(300, 'x'));
+  EXPECT_EQ(shown_text(std::string(301, 'x'), endpoint), std::string(297, 'x') + "...");
 }
 
 }  // namespace SFTBENCH_FILE
