@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "results/result_files.h"
+#include "results/sample_measurement.h"
 #include "sftbench/advise/evidence.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -72,6 +74,35 @@ TEST(ExplainTest, SlowProductsAndSlowDataAreNamed) {
   EXPECT_THAT(explained(p, 2, Json::object()).sentence, HasSubstr("did not time its parts"));
 }
 
+// Terms that are off by a twentieth of the step, or less, are not named.
+TEST(ExplainTest, EachPartThatTookTheTimeIsNamedAndNoOther) {
+  const Prediction p = predicted(1);
+  const StepCost& c = p.cost;
+  const double s = c.step_s, forward = c.compute_s / 3, backward = 2 * forward;
+  const auto sentence = [&](double factor, const Json& extra) {
+    return explained(p, factor, extra).sentence;
+  };
+  EXPECT_THAT(sentence(3, phases(forward, backward, 0, c.optimizer_s + 2 * s, c.host_s)),
+              HasSubstr(" s go to optimizer, where "));
+  EXPECT_THAT(sentence(3, phases(forward, backward, 0, c.optimizer_s, c.host_s + 2 * s)),
+              HasSubstr(" s go to host and rest, where "));
+  EXPECT_THAT(sentence(3, phases(forward, backward, 0.14 * s, c.optimizer_s, c.host_s)),
+              HasSubstr("no part of it stands out"))
+      << "of 3 s";
+  EXPECT_THAT(sentence(3, phases(forward, backward, 0.16 * s, c.optimizer_s, c.host_s)),
+              HasSubstr("data comes too slowly"));
+  EXPECT_THAT(sentence(0.5, phases(forward / 2, backward / 2, 0, c.optimizer_s, c.host_s)),
+              AllOf(HasSubstr("The step takes 50 % shorter than predicted, which is outside"),
+                    HasSubstr("are computation")));
+  EXPECT_THAT(sentence(0.97, phases(forward, backward, 0, c.optimizer_s, c.host_s)),
+              HasSubstr("Nothing is off: the step takes 3 % shorter"));
+  const Interval interval = Uncertainty(ResidualTable::shipped()).interval(Figure::kTime, p.at);
+  ASSERT_GT(interval.high, 1.06);
+  EXPECT_THAT(sentence(1.06, phases(forward, backward, 0.06 * s, c.optimizer_s, c.host_s)),
+              AllOf(HasSubstr("6 % longer than predicted, which the interval allows: "),
+                    HasSubstr("data comes too slowly")));
+}
+
 TEST(ExplainTest, ASlowLinkIsNamedWithItsRate) {
   const Prediction p = predicted(8);
   const double step_s = 4 * p.cost.step_s;
@@ -85,6 +116,21 @@ TEST(ExplainTest, ASlowLinkIsNamedWithItsRate) {
   const Explanation e = explained(p, 4, extra);
   EXPECT_THAT(e.sentence, AllOf(HasSubstr("all_gather at 3 GB/s"), HasSubstr("links")));
   EXPECT_NEAR(*e.terms[2].measured, 0.75 * step_s, 1e-9);
+  // The largest of several is named, and the links only where they have less than half of the rate.
+  Json more = extra;
+  Json small = collective;
+  small["operation"] = "reduce_scatter";
+  small["seconds_per_step"] = gather.sent_bytes / 4e9;
+  const double rate = gather.sent_bytes / gather.seconds;
+  for (const double share : {0.49, 0.51}) {
+    Json& all = more["communication"]["collectives"];
+    collective["seconds_per_step"] = gather.sent_bytes / (share * rate);
+    small["seconds_per_step"] = 0.5 * collective["seconds_per_step"].get<double>();
+    all = {small, collective};
+    const std::string sentence = explained(p, 4, more).sentence;
+    EXPECT_THAT(sentence, HasSubstr("most of it all_gather at "));
+    EXPECT_EQ(sentence.find("links") != std::string::npos, share < 0.5) << share;
+  }
   EXPECT_FALSE(explained(p, 4, Json::object()).terms[2].measured) << "several ranks may wait";
   extra["phase_seconds"] = {{"forward", 0.5 * step_s}, {"backward", 0.4375 * step_s}};
   EXPECT_NEAR(*explained(p, 4, extra).terms[1].measured, 0.1875 * step_s, 1e-9)
@@ -123,6 +169,12 @@ TEST(ExplainTest, AMachineThatIsSharedIsNamedFirst) {
   extra["run_queue_wait_share"] = 0.4;
   EXPECT_THAT(explained(p, 2, extra).sentence,
               AllOf(HasSubstr("40 %"), HasSubstr("other work shares this machine")));
+  for (const auto& [share, factor] : {std::pair(0.09, 2.0), {0.1, 2.0}, {0.1, 0.5}}) {
+    extra["run_queue_wait_share"] = share;
+    EXPECT_EQ(explained(p, factor, extra).sentence.find("shares this machine") != std::string::npos,
+              share == 0.1 && factor > 1)
+        << share << factor;
+  }
 }
 
 // Phases are means over the steps, so the step that they are parts of must be one, too.
@@ -209,6 +261,74 @@ TEST_F(OwnEvidenceTest, ARowOfMemoryAloneIsComparedToo) {
   EXPECT_EQ(evidence.imported, 1);
   ASSERT_EQ(evidence.residuals.size(), 1u);
   EXPECT_EQ(evidence.residuals.front().figure, Figure::kMemory);
+}
+
+// A result of llama3.1-8b on one H100: steps of four micro-batches of two rows, in seconds, and
+// what its GPU drew.
+Measurement result_of(std::vector<double> seconds, double watts = 0, int64_t warmup = 0) {
+  Measurement result = sample_valid();
+  const TrainingJob job = predicted(1).job;
+  result.inputs = job.inputs;
+  result.job = job_file(job);
+  result.measured["gpu_power_watts_avg"] = watts;
+  result.extra["tokens"]["padded"] = 4 * 2 * 1000 * (std::ssize(seconds) - warmup);
+  result.extra["step_seconds"] = std::move(seconds);
+  result.extra["warmup_steps"] = warmup;
+  return result;
+}
+
+TEST_F(OwnEvidenceTest, AMeasurementIsItsTypicalStepBehindTheWarmUp) {
+  const auto read = [this](const Measurement& result) {
+    put(folder_, result, "k");
+    return read_own_measurement((folder_ / result.experiment / "k.json").string());
+  };
+  const OwnMeasurement all = read(result_of({9, 2, 1, 4}));
+  EXPECT_EQ(all.step_s, 2) << "the first step also asks for memory";
+  EXPECT_EQ(all.mean_step_s, 4);
+  EXPECT_EQ(all.slowest_step, 1);
+  EXPECT_EQ(all.slowest_step_s, 9);
+  EXPECT_EQ(all.job.data.model_max_length, 1000) << "rows on average";
+  EXPECT_FALSE(all.gpu_watts || all.allocated_bytes);
+  Measurement warm = result_of({9, 2, 1, 4}, 250, 1);
+  warm.extra["memory_bytes"]["device_peak_allocated"] = {0, 3e9, 4e9};
+  warm.extra["memory_bytes"]["host_peak_tensors"] = {5e9, 0};
+  const OwnMeasurement behind = read(warm);
+  EXPECT_EQ(behind.step_s, 2);
+  EXPECT_DOUBLE_EQ(behind.mean_step_s, 7.0 / 3);
+  EXPECT_EQ(behind.slowest_step, 4);
+  EXPECT_EQ(behind.job.data.model_max_length, 1000);
+  EXPECT_EQ(behind.gpu_watts, 250);
+  EXPECT_EQ(behind.allocated_bytes, 5e9);
+  warm.extra["memory_bytes"]["host_peak_tensors"] = {0, 0};
+  warm.extra["tokens"]["padded"] = 1;
+  EXPECT_EQ(read(warm).allocated_bytes, 4e9);
+  EXPECT_EQ(read(warm).job.data.model_max_length, 1) << "a row has a position";
+  for (const int64_t warmup : {4, 5}) {
+    EXPECT_THROW(read(result_of({9, 2, 1, 4}, 0, warmup)), InputError) << warmup;
+  }
+  EXPECT_THROW(read(result_of({0, 0, 0})), InputError) << "steps took no time";
+}
+
+TEST_F(OwnEvidenceTest, ValidResultsOfAFolderThatWereMeasuredCount) {
+  put(folder_, result_of({1, 2, 2}, 100), "a");
+  put(folder_, result_of({1, 2, 2}, 300), "b");
+  put(folder_, result_of({1, 2, 2}, 200), "c");
+  Measurement simulated = result_of({1, 2, 2}, 900), without_steps = result_of({}, 900);
+  simulated.environment["backend"] = "simulate";
+  put(folder_, simulated, "d");
+  put(folder_, without_steps, "e");
+  put(folder_, sample_invalid(), "f");
+  const OwnEvidence evidence = read();
+  EXPECT_EQ(evidence.results, 3);
+  EXPECT_EQ(evidence.imported, 0);
+  EXPECT_EQ(evidence.residuals.size(), 3u);
+  EXPECT_THAT(evidence.warnings, ::testing::IsEmpty());
+  EXPECT_THAT(evidence.gpu_watts,
+              ::testing::ElementsAre(::testing::Pair("NVIDIA-H100-80GB-HBM3", 200)));
+  put(folder_, result_of({1, 9, 9}), "g");
+  EXPECT_THAT(read().warnings, ::testing::ElementsAre(HasSubstr("say 2 and 9 s per step")));
+  put(folder_, result_of({0, 0, 0}), "h");
+  EXPECT_THAT(read().warnings, ::testing::Contains(HasSubstr("steps took no time")));
 }
 
 TEST_F(OwnEvidenceTest, AFolderWithoutAnythingToCompareIsRefused) {

@@ -194,6 +194,30 @@ TEST_F(ForeignTableTest, ARowOfMemoryAloneIsAMeasurement) {
   EXPECT_EQ(table.rows[1].outcome, EvidenceOutcome::kFailed);
 }
 
+// The quoted cell of the first row ends in the third line, the fourth is blank.
+TEST_F(ForeignTableTest, LinesEndAsAnySystemEndsThemAndAreCounted) {
+  const std::string lines =
+      "\xEF\xBB\xBF"
+      "note," +
+      kColumns + "\"two\nlines\",a,full,llama3-8b," + kGpu +
+      ",1,512,4,1,100\n\n,b,full,llama3-8b," + kGpu + ",1,512,4,1,100";
+  for (const std::string end : {"\n", "\r\n", "\r"}) {
+    std::string text;
+    bool quoted = false;
+    for (const char c : lines) {
+      quoted = quoted != (c == '"');
+      text += c == '\n' && !quoted ? end : std::string(1, c);
+    }
+    for (const std::string& whole : {text, text + end}) {
+      const ImportedTable table = import(whole);
+      ASSERT_EQ(table.rows.size(), 2u) << Json(end);
+      EXPECT_EQ(table.rows[0].source, "table.csv:2");
+      EXPECT_EQ(table.rows[1].source, "table.csv:5");
+      EXPECT_EQ(table.unused, std::vector<std::string>{"note"});
+    }
+  }
+}
+
 TEST_F(ForeignTableTest, FilesThatAreNoTablesAreRefused) {
   EXPECT_THAT(error_of(""), HasSubstr("has no header"));
   EXPECT_THAT(error_of("a,b,a\n"), HasSubstr("names two columns"));

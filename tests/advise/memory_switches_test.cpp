@@ -93,6 +93,22 @@ TEST_F(MemorySwitchesTest, EachSavesAndThoseThatTrainAlikeStandFirst) {
     otherwise = otherwise || !one.trains_alike;
   }
   EXPECT_TRUE(otherwise);
+  // Alone on the same GPUs, then on more, then otherwise; the least slowdown first, what copies to
+  // the host last, since how long that takes is not known.
+  const auto rank = [](const MemorySwitch& one) {
+    return !one.trains_alike ? 2 : one.changes.contains("number_gpus") ? 1 : 0;
+  };
+  for (size_t i = 1; i < all.size(); ++i) {
+    const MemorySwitch &one = all[i - 1], &next = all[i];
+    ASSERT_LE(rank(one), rank(next)) << next.words();
+    if (rank(one) < rank(next) || !next.time_factor) continue;
+    ASSERT_TRUE(one.time_factor) << next.words();
+    EXPECT_LE(*one.time_factor, *next.time_factor) << next.words();
+  }
+  for (const MemorySwitch& one : all) {
+    const std::string words = one.words();
+    EXPECT_EQ(one.time_factor.has_value(), words.find("offload") == std::string::npos) << words;
+  }
 }
 
 TEST_F(MemorySwitchesTest, EnoughOfThemFit) {

@@ -433,6 +433,26 @@ TEST(RecommendTest, WhatCannotBeKeptNamesTheNearest) {
   EXPECT_THAT(error_of(asked), HasSubstr("OOM_GPU: no configuration fits"));
 }
 
+TEST(RecommendTest, WhoeverTakesAnyRiskIsRefusedNothingForMemory) {
+  Question asked = question("llama3.1-8b", kFull);
+  asked.gpus = {kA100};
+  asked.most_gpus = 1;
+  const auto says_so = [](const Recommendation& got) {
+    return std::any_of(got.ruled_out.begin(), got.ruled_out.end(), [](const RuledOut& reason) {
+      return reason.reason == "does not fit" || reason.reason == "risks more to run out of memory";
+    });
+  };
+  asked.most_risk = 1;
+  const Recommendation any = answer(asked);
+  EXPECT_FALSE(says_so(any));
+  EXPECT_FALSE(any.fastest->checkpointing);
+  asked.most_risk = 0.01;
+  asked.most_gpus = 8;
+  const Recommendation careful = answer(asked);
+  EXPECT_TRUE(says_so(careful));
+  EXPECT_LE(*careful.fastest->memory_risk, 0.01);
+}
+
 TEST(RecommendTest, WithoutAPriceThereIsOnlyAFastest) {
   Question asked = question("llama3.1-8b", kLora);
   asked.gpus = {"L40S"};
