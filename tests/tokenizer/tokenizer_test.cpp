@@ -87,8 +87,16 @@ TEST(Tokenizer, NamesWhatIsMalformed) {
   EXPECT_THAT(error_with("/model/merges/0", 7), HasSubstr("model.merges[0]: holds a number"));
   EXPECT_THAT(error_with("/model/vocab/a", -1),
               HasSubstr("model.vocab.a: is a negative number; expected an id"));
-  EXPECT_THAT(error_with("/model/vocab/a", 4294967296),
-              HasSubstr("model.vocab.a: has id 4294967296"));
+  for (const auto& [id, found] : std::vector<std::pair<Json, std::string>>{
+           {nullptr, "is null; expected an id"},
+           {true, "is a boolean; expected an id"},
+           {1.5, "is a fraction; expected an id"},
+           {"1", "is a string; expected an id"},
+           {Json::array(), "is a list; expected an id"},
+           {Json::object(), "is an object; expected an id"},
+           {2147483647, "has id 2147483647; expected an id below 2147483647"},
+           {4294967296, "has id 4294967296"}})
+    EXPECT_THAT(error_with("/model/vocab/a", id), HasSubstr("model.vocab.a: " + found));
   EXPECT_THAT(error_with("/model/fuse_unk", "yes"),
               HasSubstr("model.fuse_unk: is a string; expected true or false"));
   EXPECT_THAT(error_with("/added_tokens", 3),

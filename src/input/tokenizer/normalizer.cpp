@@ -110,7 +110,7 @@ size_t replace_matches(std::string& text, size_t head_bytes, const Pattern& patt
   while (matches.next(begin, end)) {
     copy(copied, begin);
     result.append(content);
-    if (end == 0 || end <= head_bytes) new_head_bytes = result.size();
+    if (end <= head_bytes) new_head_bytes = result.size();
     copied = end;
     if (result.size() > kLongestText_bytes)
       throw InputError("a Replace normalizer makes the text too long");
