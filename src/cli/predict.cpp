@@ -44,6 +44,7 @@ namespace {
 
 constexpr double kGigabyte = 1e9;
 constexpr const char* kByArithmetic = " by arithmetic";  // where own measurements move it
+constexpr const char* kBySlot = " at the rate of the GPU's slot, which nothing here measured";
 
 struct PredictArguments {
   Selection selection;
@@ -80,20 +81,16 @@ double bytes_on_host(const MemoryCost& m) {
   return m.offloaded_state + m.offloaded_activations + m.offloaded_parameters;
 }
 
-std::string copies_text(const StepCost& cost) {
-  if (bytes_on_host(cost.memory) == 0) return {};
-  if (cost.copies_s == 0) return "; copies to its memory are hidden, or not counted";
-  return ", copies to its memory " + in_seconds(cost.copies_s) +
-         " at the rate of its slot, which nothing here measured";
-}
-
 std::string step_time_text(const Prediction& prediction) {
   const StepCost& cost = prediction.cost;
   std::string text = in_seconds(prediction.step_s);
   if (prediction.step_s != cost.step_s) text += ", " + in_seconds(cost.step_s) + kByArithmetic;
   return text + ": compute " + in_seconds(cost.compute_s) + ", communication beside none " +
          in_seconds(cost.exposed_s) + " (of " + in_seconds(cost.communication_s) + "), optimizer " +
-         in_seconds(cost.optimizer_s) + ", host " + in_seconds(cost.host_s) + copies_text(cost);
+         in_seconds(cost.optimizer_s) + ", host " + in_seconds(cost.host_s) +
+         (bytes_on_host(cost.memory) == 0
+              ? ""
+              : ", copies to it " + in_seconds(cost.copies_s) + kBySlot);
 }
 
 // How long a run over so many positions takes.
