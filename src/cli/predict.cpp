@@ -44,7 +44,6 @@ namespace {
 
 constexpr double kGigabyte = 1e9;
 constexpr const char* kByArithmetic = " by arithmetic";  // where own measurements move it
-constexpr const char* kBySlot = " at the rate of the GPU's slot, which nothing here measured";
 
 struct PredictArguments {
   Selection selection;
@@ -90,7 +89,7 @@ std::string step_time_text(const Prediction& prediction) {
          in_seconds(cost.optimizer_s) + ", host " + in_seconds(cost.host_s) +
          (bytes_on_host(cost.memory) == 0
               ? ""
-              : ", copies to it " + in_seconds(cost.copies_s) + kBySlot);
+              : ", copies to it " + in_seconds(cost.copies_s) + " by the rate of a slot");
 }
 
 // How long a run over so many positions takes.

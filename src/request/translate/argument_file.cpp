@@ -201,7 +201,8 @@ void ArgumentFileReader::settle() {
   }
   settle_llmforge();
   settle_whole();
-  if (program_ == kTrl && !uncut_.empty() && !given_.length && find("model_max_length") == nullptr)
+  if (program_ == kTrlProgram && !uncut_.empty() && !given_.length &&
+      find("model_max_length") == nullptr)
     diagnostics_->error(0, uncut_, "null cuts no entry, which has no equal here",
                         "the tokens of the longest entry");
 }
