@@ -352,8 +352,7 @@ TEST(PredictTest, NamesWhatMakesItFit) {
     EXPECT_EQ(typed["memory_bytes"]["needed"], one["memory_bytes"]) << one;
     EXPECT_EQ(typed["verdict"], one["verdict"]) << one;
     EXPECT_GT(one["saved_bytes"], 0) << one;
-    const bool offloads = one["changes"].begin().key().rfind("offload_", 0) == 0;
-    EXPECT_EQ(one["time_factor"].is_null(), offloads) << one;
+    EXPECT_FALSE(one["time_factor"].is_null()) << one;
   }
   EXPECT_THAT(properties, ::testing::IsSupersetOf(
                               {"gradient_checkpointing", "batch_size", "model_max_length"}));

@@ -16,8 +16,8 @@ struct MemorySwitch {
   bool trains_alike = false;  // the same parameters on the same entries, with the same optimizer
   Prediction prediction;      // with it
   double saved_bytes = 0;     // of the fullest GPU
-  // Of the time of a token. Nothing where something moves to the host: the cost model has no copies
-  // to it.
+  // Of the time of a token. Nothing where something moves to the host of an unlisted GPU, whose
+  // slot is not known.
   std::optional<double> time_factor;
 
   std::string words() const;  // "--set gradient_checkpointing=true"

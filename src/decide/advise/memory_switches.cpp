@@ -136,7 +136,8 @@ std::optional<MemorySwitch> tried(const MeasurementRequest& request, const Predi
     tried.trains_alike = trains_alike;
     tried.prediction = predicted(request, changes, now.at.stack, oracle);
     tried.saved_bytes = now.needed_bytes - tried.prediction.needed_bytes;
-    if (copies_to_host(tried.prediction.job) == copies_to_host(now.job)) {
+    if (now.machine.host_bytes_per_s > 0 ||
+        copies_to_host(tried.prediction.job) == copies_to_host(now.job)) {
       tried.time_factor = now.positions_per_second() / tried.prediction.positions_per_second();
     }
     return tried;
