@@ -404,8 +404,10 @@ int predict(PredictArguments arguments) {
   if (!arguments.evidence.empty()) return score_evidence(arguments, format);
   const LoadedSpace loaded = load_space(arguments.selection);
   std::string& stack = arguments.overrides.stack;
-  if (!loaded.stack.empty() && (stack == MachineOverrides().stack || stack == kPeoplesStack)) {
-    if (arguments.overrides.says_stack && stack != kPeoplesStack) {
+  const bool is_own = stack == MachineOverrides().stack;
+  if (const std::string over = is_own ? loaded.stack : stack_over(stack, loaded.stack);
+      !loaded.stack.empty() && over != stack) {
+    if (arguments.overrides.says_stack && is_own) {
       throw InputError({{{},
                          0,
                          "--stack",
@@ -413,7 +415,7 @@ int predict(PredictArguments arguments) {
                          loaded.stack + ", or --method qlora",
                          {}}});
     }
-    stack = loaded.stack;
+    stack = over;
   }
   stack = stack_of_file(arguments, loaded);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));

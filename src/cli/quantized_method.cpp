@@ -31,6 +31,12 @@ const QuantizedMethod* quantized_method_of(std::string_view stack) {
   return found == kMethods.end() ? nullptr : found;
 }
 
+std::string stack_over(const std::string& stack, const std::string& quantized) {
+  for (const std::string loss : {"", kLigerLoss, kTrlLoss})
+    if (stack == kPeoplesStack + loss) return quantized + loss;
+  return stack;
+}
+
 std::vector<std::string> predicted_methods() {
   std::vector<std::string> names;
   for (const QuantizedMethod& method : kMethods)

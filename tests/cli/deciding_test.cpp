@@ -477,6 +477,13 @@ TEST_F(DecidingTest, QuantizedMethodsTakeTheirBytes) {
                          "torch_dtype=float16", "--stack", "transformers", "--tokens", "50M"}),
               AllOf(HasSubstr("llama3.1-8b, qlora, 1 rank, by transformers-bitsandbytes"),
                     HasSubstr("50000000 tokens are 12208 steps")));
+  const auto of_stack = [](const std::string& method, const std::string& stack) {
+    return output_of({"recommend", "--model", "qwen2.5-1.5b", "--method", method, "--stack", stack,
+                      "--gpus", "RTX 4080", "--max-gpus", "1", "--entries", "1000"});
+  };
+  EXPECT_THAT(of_stack("qlora", "transformers-trl"), HasSubstr("by transformers-bitsandbytes-trl"));
+  EXPECT_THAT(of_stack("lora-8bit", "transformers-liger"),
+              HasSubstr("by transformers-bitsandbytes-8bit-liger"));
   EXPECT_THAT(output_of({"recommend", "--model", "qwen2.5-1.5b", "--method", "qlora", "--gpus",
                          "RTX 4080", "--max-gpus", "1", "--entries", "1000"}),
               AllOf(HasSubstr("over 4-bit weights"), HasSubstr("transformers-bitsandbytes"),

@@ -167,9 +167,18 @@ TEST(PredictTest, WhatHasNoEffectOnOneEntityIsRefused) {
   EXPECT_THAT(error({"--rows"}), HasSubstr("--rows: belongs to --score"));
   EXPECT_THAT(error({"--lengths-tokenizer", "/nope"}), HasSubstr("belongs to --lengths-of"));
   EXPECT_THAT(error({"--flops-per-s", "1e-300"}), HasSubstr("a number from 1000000 to 1e+21"));
-  EXPECT_THAT(output_of_words({"predict", "--method", "lora-8bit", "--stack", "sftbench", "--model",
-                               "llama3.1-8b", "--set", "number_gpus=1", "--set", kGpu}),
+  const auto of_stack = [](const char* method, const char* stack) {
+    return output_of_words({"predict", "--method", method, "--stack", stack, "--model",
+                            "llama3.1-8b", "--set", "number_gpus=1", "--set", kGpu, "--set",
+                            "batch_size=1", "--set", "model_max_length=1024", "--set",
+                            "torch_dtype=float16"});
+  };
+  EXPECT_THAT(of_stack("lora-8bit", "sftbench"),
               HasSubstr("--stack: sftbench has no weights in 8 bits"));
+  EXPECT_THAT(of_stack("lora-8bit", "transformers-trl"),
+              HasSubstr("by transformers-bitsandbytes-8bit-trl"));
+  EXPECT_THAT(of_stack("qlora", "transformers-liger"),
+              HasSubstr("by transformers-bitsandbytes-liger"));
 }
 
 TEST(PredictTest, SaysThatItIsAPredictionAndWhatItIsMadeOf) {
