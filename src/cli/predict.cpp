@@ -87,9 +87,7 @@ std::string step_time_text(const Prediction& prediction) {
   return text + ": compute " + in_seconds(cost.compute_s) + ", communication beside none " +
          in_seconds(cost.exposed_s) + " (of " + in_seconds(cost.communication_s) + "), optimizer " +
          in_seconds(cost.optimizer_s) + ", host " + in_seconds(cost.host_s) +
-         (bytes_on_host(cost.memory) == 0
-              ? ""
-              : ", copies to it " + in_seconds(cost.copies_s) + " by the rate of a slot");
+         (cost.copies_s > 0 ? ", copies to it " + in_seconds(cost.copies_s) : "");
 }
 
 // How long a run over so many positions takes.
@@ -376,11 +374,11 @@ bool asks_gpus(const Space& space) {
 // A file of another program is about that program, unless --stack says otherwise.
 std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& loaded) {
   const ArgumentFile& file = loaded.file;
+  const bool trl = file.program == kTrlProgram;
   std::string stack = arguments.overrides.stack;
   if (!arguments.overrides.says_stack && stack != loaded.stack && !file.program.empty() &&
       asks_gpus(loaded.space)) {
     stack = kPeoplesStack;
-    const bool trl = file.program == kTrlProgram;
     spdlog::info("{} trains by transformers: --stack sftbench predicts this program instead{}",
                  file.program,
                  trl ? ", and --stack transformers a trl before 1.15, which holds all logits" : "");
@@ -393,8 +391,8 @@ std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& 
   }
   stack = stack_beside(stack, loaded.space.experiments.front().experiment->tuning);
   if (stack == kPeoplesStack && !file.stack.empty()) stack = file.stack;
-  const bool trl = file.program == kTrlProgram && !arguments.overrides.says_stack;
-  if (trl) return stack_with(stack, kTrlLoss);  // beside Liger's kernels, too
+  if (trl && !arguments.overrides.says_stack)
+    return stack_with(stack, kTrlLoss);  // beside Liger's kernels, too
   return file.spares_logits ? stack_with(stack, kLigerLoss) : stack;
 }
 

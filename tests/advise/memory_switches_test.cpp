@@ -107,8 +107,8 @@ TEST_F(MemorySwitchesTest, EachSavesAndThoseThatTrainAlikeStandFirst) {
   for (const MemorySwitch& one : all) {
     const std::string words = one.words();
     EXPECT_TRUE(one.time_factor) << words;
-    if (words.find("offload_optimizer") != std::string::npos)
-      EXPECT_GT(*one.time_factor, 1) << words;
+    EXPECT_TRUE(words.find("offload_optimizer") == std::string::npos || *one.time_factor > 1)
+        << words;
   }
 }
 
