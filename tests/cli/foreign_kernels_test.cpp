@@ -24,7 +24,9 @@ class ForeignKernelsTest : public OwnTrainingTest {
  protected:
   ProgramResult predicted(const std::string& text, std::vector<std::string> more = {}) const {
     write("arguments.yaml", text + "num_processes: 1\n");
-    write("texts.jsonl", "{\"text\": \"a\"}\n");
+    std::string texts;
+    for (int i = 0; i < 64; ++i) texts += "{\"text\": \"a\"}\n";
+    write("texts.jsonl", texts);
     more.insert(more.begin(),
                 {"--arguments", "arguments.yaml", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3",
                  "--data", "texts.jsonl", "--text-field", "text", "--padding", "max_length"});

@@ -525,8 +525,8 @@ TEST_F(ResolveTest, LoraOfAModelWithoutTargetsSaysWhereTheyGo) {
             Catalog::shipped());
   });
   EXPECT_EQ(failure,
-            "UNSUPPORTED: model_name my-3b has no lora_targets in config/models.yaml; name its "
-            "linears there, for example lora_targets: [q_proj, v_proj]");
+            "UNSUPPORTED: model_name my-3b has no lora_targets in config/models.yaml; "
+            "target_modules all-linear, or names of linears, works");
 }
 
 TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {
