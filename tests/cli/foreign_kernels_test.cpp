@@ -96,7 +96,7 @@ TEST_F(ForeignKernelsTest, AnotherLossGoesWithQuantizedWeightsAndDeepspeed) {
 
 // The cheapest step, and the keys that turn it on.
 TEST_F(ForeignKernelsTest, LessMemoryNamesLigersLoss) {
-  const std::string file = std::string(kFactory) + "per_device_train_batch_size: 16\n";
+  const std::string file = std::string(kFactory) + "per_device_train_batch_size: 32\n";
   const Json found = prediction(file);
   const auto names_liger = [](const Json& one) { return one["changes"].contains("stack"); };
   const Json& all = found["less_memory"];
