@@ -45,7 +45,7 @@ std::optional<Slice> read_slice(std::string_view text) {
       !read_bound(text.substr(colon + 1, text.size() - colon - 2), slice.to, slice.percent))
     return std::nullopt;
   const auto beyond = [&slice](const std::optional<int64_t>& bound) {
-    return slice.percent && bound && std::abs(*bound) > 100;
+    return slice.percent && bound && (*bound < -100 || *bound > 100);
   };
   if (beyond(slice.from) || beyond(slice.to)) return std::nullopt;
   return slice;

@@ -160,11 +160,11 @@ class Gathering {
     const bool adapts = method == "lora" || find_quantized_method(method) != nullptr;
     if (row.of == DefaultOf::kAdapters && !adapts) return false;
     if (row.of == DefaultOf::kConversations && !given_.says("conversation_column")) return false;
+    if (row.property == "num_train_epochs" && given_.number_of("max_steps") > 0) return false;
     // What says the same in another unit.
     static const std::map<std::string_view, const char*> kOthers = {
         {kBatchOfDevice, "batch_size"},
         {"bf16", "accelerate_config_mixed_precision"},
-        {"num_train_epochs", "max_steps"},
         {"warmup_ratio", "warmup_steps"}};
     const auto other = kOthers.find(row.property);
     return !given_.says(std::string(row.property)) &&

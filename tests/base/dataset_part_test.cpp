@@ -53,8 +53,8 @@ TEST(DatasetPartTest, ASliceStandsBehindItsSplit) {
 }
 
 TEST(DatasetPartTest, WhatIsNoSliceIsNamed) {
-  for (const char* slice :
-       {"[]", "[5]", "[a:]", "[:1.5%]", "[:101%]", "[:%]", "[1:2:3]", "[:-101%]"})
+  for (const char* slice : {"[]", "[5]", "[a:]", "[:1.5%]", "[:101%]", "[:%]", "[1:2:3]",
+                            "[:-101%]", "[-9223372036854775808%:]"})
     EXPECT_THAT(again(std::string("::train") + slice),
                 HasSubstr(std::string("'") + slice + "' is no slice"));
   EXPECT_THAT(again(":train[:5]"), HasSubstr("names no config and split"));
