@@ -68,7 +68,9 @@ def measuring(folder):
     """The process that measures in the folder, as soon as it does."""
     def answer():
         for lock in Path(folder).glob("*/*.lock"):
-            number = re.search(r"process (\d+)", lock.read_text())
+            number = None
+            with contextlib.suppress(FileNotFoundError):  # that of a process that was killed may go at this moment
+                number = re.search(r"process (\d+)", lock.read_text())
             if number and list(lock.parent.glob("*.growing.log")) and alive(number[1]):
                 return int(number[1])
     return soon(answer, "nothing is measured")
