@@ -53,7 +53,7 @@ void note_busy_machines(const std::vector<const StoreScan*>& scans,
                   "column machine says; measure them again when it is idle");
 }
 
-// "threads 2 of Intel Xeon", or the GPUs, whose host matters less.
+// "2 threads of Intel Xeon", or the GPUs, beside which the host matters less.
 std::string machine_of(const StoredResult& result) {
   const Scalar& gpus = result.figures["gpus"];
   if (gpus.is_text() && !gpus.as_text().empty()) return std::string(gpus.as_text());

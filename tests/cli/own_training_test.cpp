@@ -15,6 +15,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+TEST_F(OwnTrainingTest, NeedsNoFolderForCounts) {
+  const ProgramResult result =
+      run_program({"run", "--model", "my-llama", "--data", "pairs.json", "--input-column", "input",
+                   "--output-column", "output", "--set", "number_gpus=0", "--set", "max_steps=1"},
+                  {{"CUDA_VISIBLE_DEVICES", ""}, {"XDG_DATA_HOME", "/dev/null/none"}}, folder_);
+  EXPECT_EQ(result.status, 0) << result.err;
+}
+
 TEST_F(OwnTrainingTest, PairsWithoutAnswersMarkAreToldBeforeTheRun) {
   const std::vector<std::string> words = {"--model", "my-llama", "--data", "pairs.json",
                                           "--dry-run"};

@@ -18,8 +18,8 @@ struct DatasetPart {
 // with or without a slice. `problem` says what is wrong with `text`, and stays empty when nothing
 // is.
 DatasetPart dataset_part(const std::string& text, std::string& problem);
-// Reads "SPLIT" or "SPLIT[FROM:TO]", as other programs write it. What it cannot be is found where
-// the whole name is read.
+// Reads "SPLIT" or "SPLIT[FROM:TO]", as other programs write it. It checks nothing: dataset_part()
+// names the problem when the whole name is read.
 void set_split(DatasetPart& part, const std::string& text);
 // The same text again, the shortest that says it.
 std::string text_of(const DatasetPart& part);
@@ -35,7 +35,8 @@ struct EntryRange {
 // The entries of a slice. Shares are rounded to the nearest entry, a half to an even one. Numbers
 // below 0 count from the end. REQUIRES: dataset_part() found no problem in it.
 EntryRange entry_range(const std::string& slice, int64_t entries);
-// How many of the first entries decide it: the largest number where all do.
+// How many of the first entries have to be read to find the slice: the largest number where that
+// is all of them.
 int64_t entries_that_decide(const std::string& slice);
 
 }  // namespace sftbench
