@@ -18,6 +18,7 @@
 #include <list>
 
 #include "sftbench/base/clock.h"
+#include "sftbench/base/environment.h"
 #include "sftbench/base/error.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/child_process.h"
@@ -116,10 +117,8 @@ class Node {
     if (rank.status == 0 || asked_) return;
     act_at_s_ = std::min(act_at_s_, steady_seconds() + kRanksTellSeconds);
     if (!WIFSIGNALED(status)) return;
-    std::array<char, 128> host{};
-    ::gethostname(host.data(), host.size() - 1);
     std::fprintf(stderr, "sftbench: rank %d on %s was ended by signal %d (%s)\n", rank.number,
-                 host.data(), WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+                 host_name().c_str(), WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   }
 
   void end_all() {
@@ -148,10 +147,8 @@ int node_for_parent() {
     std::filesystem::current_path(task.directory);
     return Node(task).follow(signals.fd());
   } catch (const std::filesystem::filesystem_error& error) {
-    std::array<char, 128> host{};
-    ::gethostname(host.data(), host.size() - 1);
     std::fprintf(stderr, "sftbench: %s has no folder %s: all hosts need the working directory\n",
-                 host.data(), error.path1().c_str());
+                 host_name().c_str(), error.path1().c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sftbench %s is what this program starts on each host: %s\n", kNodeCommand,
                  error.what());

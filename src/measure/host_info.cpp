@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
 #include <thread>
 
+#include "sftbench/base/environment.h"
 #include "sftbench/measure/proc.h"
 
 namespace sftbench {
@@ -39,8 +39,7 @@ std::string cpuinfo_field(std::string_view cpuinfo, std::string_view name) {
 
 HostInfo read_host_info() {
   HostInfo host;
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) == 0) host.name = name.data();
+  host.name = host_name();
   const std::string cpuinfo = proc_text("/proc/cpuinfo");
   host.cpu = cpuinfo_field(cpuinfo, "model name");
   host.cores = usable_cores();

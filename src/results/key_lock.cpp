@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "sftbench/base/environment.h"
 #include "sftbench/base/shared_file.h"
 
 namespace sftbench {
@@ -43,9 +44,7 @@ std::string read_holder(int fd) {
 
 // For people only, so a disk that is full does not matter here.
 void write_holder(int fd) {
-  std::array<char, 128> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const std::string holder = std::string(host.data()) + ", process " + std::to_string(::getpid());
+  const std::string holder = host_name() + ", process " + std::to_string(::getpid());
   if (::ftruncate(fd, 0) != 0) return;
   [[maybe_unused]] const ssize_t written = ::pwrite(fd, holder.data(), holder.size(), 0);
 }

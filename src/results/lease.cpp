@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "sftbench/base/clock.h"
+#include "sftbench/base/environment.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
@@ -57,10 +58,8 @@ std::string counter_text(uint64_t renewals) {
 }
 
 std::string claim_text(const std::string& experiment, const std::string& key, double lease_s) {
-  std::array<char, 128> host{};
-  ::gethostname(host.data(), host.size() - 1);
   const Json about = {{"experiment", experiment},   {"key", key},
-                      {"host", host.data()},        {"process", ::getpid()},
+                      {"host", host_name()},        {"process", ::getpid()},
                       {"since", utc_now_iso8601()}, {"lease_s", lease_s}};
   return counter_text(0) + json_text(about) + "\n";
 }

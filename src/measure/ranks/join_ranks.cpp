@@ -1,19 +1,12 @@
 #include <unistd.h>
 
-#include <array>
-
 #include "ranks/keyed_hash.h"
 #include "ranks/tcp_group.h"
 #include "ranks/tcp_socket.h"
+#include "sftbench/base/environment.h"
 
 namespace sftbench {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 RankInfo info_of(const RankPlace& place) {
   check(place.rank >= 0 && place.rank < place.world_size, "a rank is one of its world");

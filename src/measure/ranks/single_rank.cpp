@@ -3,16 +3,11 @@
 #include <map>
 #include <mutex>
 
+#include "sftbench/base/environment.h"
 #include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 class SingleRank : public RankGroup {
  public:

@@ -48,12 +48,6 @@ Json visible_device_list() {
   return devices;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 // Of Aim's name for a reading, and of the device that it is of.
 struct AimName {
   std::string name;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "sftbench/base/environment.h"
 #include "trackers/tensorboard_events.h"
 
 namespace sftbench {
@@ -32,11 +33,10 @@ std::string scalar_tag(const Point& point) {
 // As TensorBoard's own writer names them: readers take the files of a folder in this order.
 std::string event_file_name(double wall_s) {
   static std::atomic<int> files = 0;
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   std::array<char, 384> name{};
   std::snprintf(name.data(), name.size(), "events.out.tfevents.%010lld.%s.%d.%d",
-                static_cast<long long>(wall_s), host.data(), static_cast<int>(::getpid()), files++);
+                static_cast<long long>(wall_s), host_name().c_str(), static_cast<int>(::getpid()),
+                files++);
   return name.data();
 }
 

@@ -14,6 +14,7 @@
 #include "cluster/slurm_lists.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/digest.h"
+#include "sftbench/base/environment.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 
@@ -321,14 +322,12 @@ void check_mpirun_address(const RankPlace& place, const Environment& environment
       if (same_address(interface->ifa_addr, address->ai_addr)) return;
     }
   }
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   throw InputError({{{},
                      0,
                      place.launcher,
-                     "rank 0 is on " + std::string(host) + " and mpirun on another machine, at " +
+                     "rank 0 is on " + host_name() + " and mpirun on another machine, at " +
                          place.address + ", where the other ranks would look for rank 0",
-                     "mpirun -x MASTER_ADDR=" + std::string(host),
+                     "mpirun -x MASTER_ADDR=" + host_name(),
                      {}}});
 }
 
