@@ -24,6 +24,9 @@ std::string lower_case(std::string_view text);
 // Without the spaces, tabs and line ends around it.
 std::string_view trimmed(std::string_view text);
 
+// Without the mark of the order of bytes that editors of Windows write in front of UTF-8.
+std::string_view without_byte_order_mark(std::string_view text);
+
 // One word, in single quotes where a shell would otherwise see more than a word in it.
 std::string shell_quoted(std::string_view word);
 

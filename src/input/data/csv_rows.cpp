@@ -8,12 +8,12 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
 
 constexpr size_t kMostBytesOfField = size_t{256} << 20;
-constexpr std::string_view kMark = "\xef\xbb\xbf";
 
 // Spreadsheets write semicolons where a comma divides numbers. The one that the first line has most
 // often, `usual` among equals.
@@ -47,7 +47,7 @@ CsvRows::CsvRows(std::unique_ptr<FileBytes> bytes, std::string path, char separa
     read_record(columns_, line);
   }
   if (!read_record(columns_, line)) fail(0, "the file is empty", "a first line of column names");
-  if (columns_.front().starts_with(kMark)) columns_.front().erase(0, kMark.size());
+  columns_.front() = std::string(without_byte_order_mark(columns_.front()));
   std::vector<std::string> sorted = columns_;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
@@ -128,7 +128,7 @@ bool CsvRows::read_record(std::vector<std::string>& fields, int& line) {
     } else {
       field += byte;
       // A mark of the order of bytes in front of a first field's quote.
-      quotable = line == 1 && fields.empty() && field == kMark;
+      quotable = line == 1 && fields.empty() && without_byte_order_mark(field).empty();
       if (field.size() > kMostBytesOfField)
         fail(line, "a field is longer than 256 MiB", "shorter ones");
     }

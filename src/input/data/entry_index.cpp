@@ -6,6 +6,7 @@
 #include "data/text_encoding.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -191,10 +192,8 @@ class ValueIndex final : public EntryIndex {
   bool in_string_ = false, escaped_ = false;
 };
 
-// Editors of Windows write a byte order mark in front of UTF-8, which JSON's readers skip.
-std::string_view without_mark(std::string_view begin) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  if (begin.substr(0, kMark.size()) == kMark) begin.remove_prefix(kMark.size());
+std::string_view without_mark_and_space(std::string_view begin) {
+  begin = without_byte_order_mark(begin);
   const size_t first = begin.find_first_not_of(" \t\r\n");
   return first == std::string_view::npos ? std::string_view() : begin.substr(first);
 }
@@ -221,8 +220,9 @@ bool are_objects_without_lines(std::string_view begin) {
 bool are_lists_on_lines(std::string_view begin) {
   const size_t end = begin.find('\n');
   if (!begin.starts_with('[') || end == std::string_view::npos) return false;
-  if (!without_mark(begin.substr(1)).starts_with('{')) return false;
-  return without_mark(begin.substr(end)).starts_with('[') && Json::accept(begin.substr(0, end));
+  if (!without_mark_and_space(begin.substr(1)).starts_with('{')) return false;
+  return without_mark_and_space(begin.substr(end)).starts_with('[') &&
+         Json::accept(begin.substr(0, end));
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ std::unique_ptr<EntryIndex> make_entry_index(std::string_view begin,
                                              std::vector<EntryPlace>& places,
                                              const std::string& path) {
   refuse_wide_text(begin, path);
-  const std::string_view text = without_mark(begin);
+  const std::string_view text = without_mark_and_space(begin);
   const bool array = text.starts_with('[') && !are_lists_on_lines(text);
   if (array || are_objects_without_lines(text))
     return std::make_unique<ValueIndex>(places, path, array);

@@ -105,10 +105,9 @@ std::string chat_template_of(const fs::path& directory, const std::string& name)
 }
 
 std::string read_chat_template(const fs::path& file) {
-  std::string text = read_text(file);
-  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of byte order, which some editors write
-  if (text.starts_with(kMark)) text.erase(0, kMark.size());
-  if (!trimmed(text).empty()) return text;
+  const std::string text = read_text(file);
+  if (!trimmed(without_byte_order_mark(text)).empty())
+    return std::string(without_byte_order_mark(text));
   throw InputError({finding(file, {}, "the file is empty", "a chat template in Jinja")});
 }
 
