@@ -22,7 +22,7 @@ Diagnostic problem(const fs::path& path, const std::string& what, const std::str
   return finding(path, {}, "cannot " + what + ": " + cause);
 }
 
-[[noreturn]] void fail(const fs::path& path, const std::string& what) {
+[[noreturn]] void refuse_name(const fs::path& path, const std::string& what) {
   const int error = errno;
   struct stat status = {};
   const bool there = ::lstat(path.c_str(), &status) == 0;
@@ -36,9 +36,9 @@ Diagnostic problem(const fs::path& path, const std::string& what, const std::str
 
 OwnedFd open_regular(const fs::path& path, int flags, const std::string& what) {
   OwnedFd file(::open(path.c_str(), flags | kFlags, kMode));
-  if (!file) fail(path, what);
+  if (!file) refuse_name(path, what);
   struct stat status = {};
-  if (::fstat(file.get(), &status) != 0) fail(path, what);
+  if (::fstat(file.get(), &status) != 0) refuse_name(path, what);
   if (!S_ISREG(status.st_mode)) throw NameTaken(path, what, kNoRegularFile);
   return file;
 }
@@ -52,8 +52,8 @@ OwnedFd make_new_file(const fs::path& path, const std::string& what) {
   while (true) {
     OwnedFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | kFlags, kMode));
     if (file) return file;
-    if (errno != EEXIST) fail(path, what);
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, what);
+    if (errno != EEXIST) refuse_name(path, what);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) refuse_name(path, what);
   }
 }
 
@@ -67,7 +67,7 @@ OwnedFd open_to_append(const fs::path& path, const std::string& what) {
 
 void append_to_file(const fs::path& path, std::string_view text, const std::string& what) {
   const OwnedFd file = open_regular(path, O_WRONLY | O_APPEND, what);
-  if (!write_whole(file.get(), text)) fail(path, what);
+  if (!write_whole(file.get(), text)) refuse_name(path, what);
 }
 
 bool write_whole(int fd, std::string_view text) {

@@ -81,7 +81,7 @@ std::string python_list(dom::array list) {
   return text + "]";
 }
 
-Scalar scalar_of(dom::element element, TextPool& texts) {
+Scalar scalar_of_element(dom::element element, TextPool& texts) {
   switch (element.type()) {
     case dom::element_type::NULL_VALUE:
       return {};
@@ -126,7 +126,7 @@ Scalar figure(dom::element element, FigureSpec::Take take, TextPool& texts) {
   using Take = FigureSpec::Take;
   dom::array list;
   if (take == Take::kItself || element.get(list) != simdjson::SUCCESS) {
-    return scalar_of(element, texts);
+    return scalar_of_element(element, texts);
   }
   if (take == Take::kCount) return Scalar::integer(static_cast<int64_t>(list.size()));
   if (take == Take::kJoined) {
@@ -134,8 +134,8 @@ Scalar figure(dom::element element, FigureSpec::Take take, TextPool& texts) {
     return text.empty() ? Scalar() : Scalar::text(texts.share(text));
   }
   if (list.size() == 0) return {};
-  if (take == Take::kFirst) return scalar_of(list.at(0), texts);
-  if (take == Take::kLast) return scalar_of(list.at(list.size() - 1), texts);
+  if (take == Take::kFirst) return scalar_of_element(list.at(0), texts);
+  if (take == Take::kLast) return scalar_of_element(list.at(list.size() - 1), texts);
   std::optional<double> total;
   bool whole = true;
   for (const dom::element item : list) {
@@ -379,12 +379,12 @@ StoredResult ResultReader::parse(std::string_view key, TextPool& texts) {
   result.command = texts.store(masked_command(text_at(file, "command")));
   if (dom::object entity; file["entity"].get(entity) == simdjson::SUCCESS) {
     result.entity = record_of(entity, texts, texts.latest_entity,
-                              [&](const auto& m) { return scalar_of(m.value, texts); });
+                              [&](const auto& m) { return scalar_of_element(m.value, texts); });
   }
   result.inputs =
       record_of(checked.inputs, texts, texts.latest_inputs, [&](const dom::key_value_pair& m) {
         std::string_view gpu;
-        if (m.key != "gpu_model" || m.value.get(gpu)) return scalar_of(m.value, texts);
+        if (m.key != "gpu_model" || m.value.get(gpu)) return scalar_of_element(m.value, texts);
         return Scalar::text(texts.share(product_name(std::string(gpu))));
       });
   result.measured = record_of(checked.measured, texts, texts.latest_measured,

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace sftbench {
 
 // Seconds on the steady clock; only differences mean something.
 double steady_seconds();
+
+// A time on that clock that does not come.
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Now, as "2026-11-21T07:38:02.123Z".
 std::string utc_now_iso8601();

@@ -33,7 +33,7 @@ Json to_json(const std::vector<FileSum>& sums);
 std::vector<FileSum> sums_from_json(const Json& json);
 
 // Of a run. What counts more in a file was not written by this program.
-constexpr int64_t kMostSteps = int64_t{1} << 53;
+constexpr int64_t kMostStepsOfFile = int64_t{1} << 53;
 
 struct Manifest {
   std::string kind;  // "checkpoint", which a run can go on from, or "model"

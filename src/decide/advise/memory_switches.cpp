@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "advise/option_space.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -11,7 +12,7 @@ namespace sftbench {
 namespace {
 
 constexpr double kLeastShare = 0.01;  // of what is needed: less is not worth a line
-constexpr int64_t kGpusOfANode = 8, kTiles = 4, kShortest = 256;
+constexpr int64_t kShortest = 256;
 const char* const kExperiment = "experiment";
 const char *const kStack = "stack", *const kFastKernels = "fast_kernels";
 
@@ -73,7 +74,7 @@ std::vector<Candidate> candidates(const MeasurementRequest& request, const Predi
   if (!job.optimizer.offload_state) all.push_back({{{"offload_optimizer", true}}});
   if (!job.activations.offload) all.push_back({{{"offload_activations", true}}});
   if (sharded && !job.parallel.offload) all.push_back({{{"offload_params", true}}});
-  if (own && job.activations.mlp_tiles == 1) all.push_back({{{"mlp_tiles", kTiles}}});
+  if (own && job.activations.mlp_tiles == 1) all.push_back({{{"mlp_tiles", kFewTiles}}});
   if (const Json changes = on_twice_the_gpus(job); !changes.is_null()) all.push_back({changes});
   if (job.precision.torch_dtype == ParameterDtype::kFloat32)
     all.push_back({{{"torch_dtype", "bfloat16"}}, false});

@@ -10,8 +10,6 @@
 namespace sftbench {
 namespace {
 
-constexpr int64_t kGpusOfANode = 8;
-constexpr int64_t kFewTiles = 4;  // more of them save nothing more
 constexpr double kOff = 1.5,
                  kMostOff = 2;  // entries of a step, over those that are asked, or below
 constexpr const char* kBackend = "distributed_backend";

@@ -10,6 +10,9 @@
 
 namespace sftbench {
 
+inline constexpr int64_t kGpusOfANode = 8;
+inline constexpr int64_t kFewTiles = 4;  // of an MLP: more of them save nothing more
+
 // 1, 2, 4 and more, and the most that there may be.
 std::vector<int64_t> gpu_counts(const Question& question);
 

@@ -16,6 +16,8 @@ namespace sftbench {
 // Sizes above this are typing errors; below it, no product of two of them overflows.
 inline constexpr int64_t kMaxExtent = int64_t{1} << 31;
 
+inline constexpr const char* kQuantizationConfig = "quantization_config";
+
 class ConfigFields {
  public:
   // `prefix` stands before keys in messages ("rope_scaling."). Both references must outlive this.

@@ -9,7 +9,6 @@
 namespace sftbench {
 namespace {
 
-constexpr const char* kKey = "quantization_config";
 constexpr std::array<int64_t, 4> kBits = {2, 3, 4, 8};
 
 // Reads whole numbers that ConfigFields, which knows sizes only, would refuse.
@@ -77,13 +76,13 @@ std::vector<int64_t> GptqConfig::scales_shape(int64_t in_features, int64_t out_f
 
 std::optional<GptqConfig> read_gptq_config(const Json& hf_config, const std::string& origin,
                                            std::vector<Diagnostic>& findings) {
-  const auto found = hf_config.find(kKey);
+  const auto found = hf_config.find(kQuantizationConfig);
   if (found == hf_config.end() || found->is_null()) return std::nullopt;
   if (!found->is_object()) {
-    findings.push_back({origin, 0, kKey, "found " + shown(*found), "an object", {}});
+    findings.push_back({origin, 0, kQuantizationConfig, "found " + shown(*found), "an object", {}});
     return std::nullopt;
   }
-  ConfigFields fields(*found, origin, std::string(kKey) + ".", findings);
+  ConfigFields fields(*found, origin, std::string(kQuantizationConfig) + ".", findings);
   if (const std::string method = fields.text("quant_method", ""); method != "gptq") {
     fields.add("quant_method", method.empty() ? "missing" : "found " + shown(Json(method)),
                "\"gptq\", or weights in float32, float16 or bfloat16");

@@ -78,7 +78,7 @@ void check_quantized_sizes(ConfigFields& fields, const ModelConfig& config) {
       {"the width of an expert", config.experts ? config.experts->width : 0}};
   for (const auto& [name, size] : sizes) {
     if (size % kGptqPackedCodes == 0) continue;
-    fields.add("quantization_config", std::string(name) + " is " + std::to_string(size),
+    fields.add(kQuantizationConfig, std::string(name) + " is " + std::to_string(size),
                "a multiple of " + std::to_string(kGptqPackedCodes));
   }
 }
@@ -88,7 +88,7 @@ void check_quantized_sizes(ConfigFields& fields, const ModelConfig& config) {
 void check_quantized_modules(const Json& hf_config, ConfigFields& fields,
                              const ModelConfig& config) {
   const char* key = "modules_in_block_to_quantize";
-  const Json& settings = hf_config.at("quantization_config");
+  const Json& settings = hf_config.at(kQuantizationConfig);
   if (!settings.contains(key) || settings.at(key).empty()) return;
   std::set<std::string> all, named;
   const std::string end = ".weight";
@@ -109,7 +109,7 @@ void check_quantized_modules(const Json& hf_config, ConfigFields& fields,
 }  // namespace
 
 bool is_mxfp4(const Json& hf_config) {
-  const auto found = hf_config.find("quantization_config");
+  const auto found = hf_config.find(kQuantizationConfig);
   return found != hf_config.end() && found->is_object() &&
          found->value("quant_method", Json()) == "mxfp4";
 }
@@ -143,7 +143,7 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
                      config.shared_intermediate_size == 0;
   if (config.experts && (config.nf4 || config.gptq) && !apart) {
     fields.add(
-        "quantization_config",
+        kQuantizationConfig,
         std::string("found a mixture of experts quantized in ") + (config.nf4 ? "NF4" : "GPTQ"),
         "weights that are not quantized, a model without experts, or mixtral or qwen3_moe");
   }

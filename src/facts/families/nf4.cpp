@@ -3,14 +3,9 @@
 #include "families/config_fields.h"
 
 namespace sftbench {
-namespace {
-
-constexpr const char* kKey = "quantization_config";
-
-}  // namespace
 
 bool is_bitsandbytes(const Json& hf_config) {
-  const auto found = hf_config.find(kKey);
+  const auto found = hf_config.find(kQuantizationConfig);
   if (found == hf_config.end() || !found->is_object()) return false;
   // Files of early versions name no method.
   return found->value("quant_method", Json()) == "bitsandbytes" ||
@@ -19,7 +14,8 @@ bool is_bitsandbytes(const Json& hf_config) {
 
 Nf4Config read_nf4_config(const Json& hf_config, const std::string& origin,
                           std::vector<Diagnostic>& findings) {
-  ConfigFields fields(hf_config.at(kKey), origin, std::string(kKey) + ".", findings);
+  ConfigFields fields(hf_config.at(kQuantizationConfig), origin,
+                      std::string(kQuantizationConfig) + ".", findings);
   if (!fields.boolean("load_in_4bit", false))
     fields.add("load_in_4bit", "no 4 bits", "true: weights in 8 bits are not trained here");
   if (const std::string type = fields.text("bnb_4bit_quant_type", "fp4"); type != "nf4")

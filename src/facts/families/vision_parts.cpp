@@ -89,8 +89,8 @@ void read_text_model(ConfigFields& fields, ModelConfig& config) {
   // is the embedding is no matter of the text model.
   config.multipliers.logits = 1.0;
   config.tie_word_embeddings = fields.boolean("tie_word_embeddings", false);
-  if (fields.find("quantization_config") != nullptr) {
-    fields.add("quantization_config", "found a quantized model that reads images",
+  if (fields.find(kQuantizationConfig) != nullptr) {
+    fields.add(kQuantizationConfig, "found a quantized model that reads images",
                "weights that are not quantized");
   }
 }

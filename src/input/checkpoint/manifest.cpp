@@ -33,7 +33,7 @@ bool is_of_weights(const std::string& name) {
 Manifest manifest_from_json(const Json& json, const std::string& origin) {
   Manifest manifest;
   json.at("kind").get_to(manifest.kind);
-  manifest.step = whole_number_at(json, "step", 0, kMostSteps, origin);
+  manifest.step = whole_number_at(json, "step", 0, kMostStepsOfFile, origin);
   json.at("job").get_to(manifest.job);
   json.at("format").get_to(manifest.format);
   manifest.files = sums_from_json(json.at("files"));

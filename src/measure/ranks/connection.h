@@ -13,6 +13,9 @@
 
 namespace sftbench {
 
+// For the others to be told why this process ends.
+inline constexpr double kGoodbyeSeconds = 1;
+
 class Connection {
  public:
   explicit Connection(OwnedFd socket, size_t most_bytes = kMostFrameBytes);

@@ -17,7 +17,6 @@
 namespace sftbench {
 namespace {
 
-constexpr double kGoodbyeSeconds = 1;  // for the others to be told why it ends
 constexpr size_t kMentionedStrangers = 4;
 constexpr double kLongestWaitMs = 1000;  // until strangers that have used up their time are dropped
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLookSeconds = 0.1;    // at whether the group has failed, and for the next attempt
 constexpr double kSliceSeconds = 0.02;  // of waiting for one rank, between looks at the others
-constexpr double kConnectSeconds = 2;
+constexpr double kConnectToPeerSeconds = 2;
 constexpr size_t kCookieBytes = 16;
 
 // Where a rank listens for its peers, as the group's store has it: "10.0.0.7 41234 <hexadecimal>".
@@ -97,7 +97,8 @@ class Peers {
     const std::string key = key_for(port);
     while (!sockets_[peer]) {
       std::string why;
-      const double most_s = std::clamp(end_s_ - steady_seconds(), kLookSeconds, kConnectSeconds);
+      const double most_s =
+          std::clamp(end_s_ - steady_seconds(), kLookSeconds, kConnectToPeerSeconds);
       if (OwnedFd socket = connect_to(port.address, port.port, most_s, why)) {
         Connection connection(std::move(socket), kMostStrangerBytes);
         if (introduce(connection, key, why)) sockets_[peer] = connection.release();

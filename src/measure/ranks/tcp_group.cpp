@@ -16,7 +16,6 @@ namespace {
 constexpr double kLongestAlivePeriodSeconds = 1;
 constexpr double kShortestAlivePeriodSeconds = 0.05;
 constexpr double kVerdictSeconds = 5;  // well above the grace period
-constexpr double kGoodbyeSeconds = 1;
 
 CoordinatorTimes times_of(const RankPlace& place) {
   CoordinatorTimes times;

@@ -24,7 +24,7 @@ bool is_measured(const std::string& field) {
 }
 
 // Fields that hold the value of one property.
-const std::map<std::string, std::string>& properties() {
+const std::map<std::string, std::string>& properties_of_fields() {
   static const std::map<std::string, std::string> kProperties = {
       {"model.name", "model_name"},
       {"data.model_max_length", "model_max_length"},
@@ -218,8 +218,8 @@ class Follower {
   }
 
   void follow_field(const std::string& field) {
-    const auto property = properties().find(field);
-    if (property != properties().end() && put(property->second, value_of(field))) return;
+    const auto property = properties_of_fields().find(field);
+    if (property != properties_of_fields().end() && put(property->second, value_of(field))) return;
     const auto option = options().find(field);
     if (option != options().end()) {
       put_option(option->second.first, value_of(field), option->second.second);

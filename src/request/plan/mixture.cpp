@@ -20,7 +20,7 @@ struct SetProperty {
   Json::value_t type;
 };
 
-const std::map<std::string, SetProperty>& properties() {
+const std::map<std::string, SetProperty>& properties_of_set() {
   using Type = Json::value_t;
   static const std::map<std::string, SetProperty> kProperties = {
       {"training_data_path", {"path", Type::string}},
@@ -75,10 +75,10 @@ void check_set(const Json& set, const std::string& place) {
     refuse_mixture(place + " has no training_data_path");
   }
   for (const auto& [name, value] : set.items()) {
-    const auto known = properties().find(name);
-    if (known == properties().end()) {
+    const auto known = properties_of_set().find(name);
+    if (known == properties_of_set().end()) {
       std::vector<std::string> names;
-      for (const auto& [property, field] : properties()) names.push_back(property);
+      for (const auto& [property, field] : properties_of_set()) names.push_back(property);
       refuse_mixture(place + "." + name + ": no such property; a set has " + join(names));
     }
     if (!is_of(known->second.type, value)) {
@@ -171,7 +171,7 @@ void check_mixtures(const Space& space) {
 }
 
 std::string mixture_field(const std::string& property) {
-  return properties().at(property).field;
+  return properties_of_set().at(property).field;
 }
 
 }  // namespace sftbench

@@ -26,7 +26,6 @@
 namespace sftbench {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 // How long the end of the leader's group is waited for: a killed process may be in the middle of
 // giving back a device.
 constexpr double kLingerSeconds = 5;

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <csignal>
 #include <deque>
-#include <limits>
 #include <optional>
 
 #include "launch/child_end.h"
@@ -28,7 +27,6 @@
 namespace sftbench {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kLookSeconds = 0.1;  // at whether the user has interrupted
 // After a failure: for the ranks to agree on its cause, and to end once they have.
 constexpr double kAgreeSeconds = 3;

@@ -53,8 +53,8 @@ TrainerState read_trainer_state(const fs::path& folder) {
       if (json.contains("best_evaluation_data"))
         state.best_data = json.at("best_evaluation_data").get<std::string>();
     }
-    state.total_steps = whole("total_steps", step, kMostSteps);
-    state.forward_passes = whole("forward_passes", 0, kMostSteps);
+    state.total_steps = whole("total_steps", step, kMostStepsOfFile);
+    state.forward_passes = whole("forward_passes", 0, kMostStepsOfFile);
     json.at("format").get_to(state.layout.format);
     json.at("strategy").get_to(state.layout.strategy);
     state.layout.ranks = static_cast<int>(whole("ranks", 1, kMostRanks));
