@@ -60,6 +60,7 @@ struct FetchArguments {
   RepositoryKind kind = RepositoryKind::kModel;
   std::string list, revision, hf_home, endpoint, format = "table";
   std::vector<std::string> names;
+  bool config_only = false;
   int connections = FetchSettings().connections;
   int retries = FetchSettings().retries;
 };
@@ -132,8 +133,9 @@ Table fetched_table(const std::vector<FetchedRepository>& fetched, RepositoryKin
 
 int fetch(const FetchArguments& arguments, const CommonOptions& common) {
   const OutputFormat format = output_format(arguments.format);
-  const std::vector<FetchRequest> requests =
+  std::vector<FetchRequest> requests =
       arguments.kind == RepositoryKind::kModel ? models_of(arguments) : datasets_of(arguments);
+  for (FetchRequest& request : requests) request.weights = !arguments.config_only;
   FetchView view(std::cerr, !common.no_progress && spdlog::should_log(spdlog::level::info),
                  ::isatty(STDERR_FILENO) != 0);
   FetchSettings settings;
@@ -167,6 +169,9 @@ void add_model_names(CLI::App& command, FetchArguments& arguments) {
                      "of the file");
   command.add_option("-i,--input", arguments.list, "models.yaml: name -> {Vanilla: ORG/NAME}")
       ->type_name("FILE");
+  command.add_flag("--config-only", arguments.config_only,
+                   "no weights: a prediction needs the configuration, and --weights random the "
+                   "tokenizer, too");
   command.footer(R"(
 A token, for models that are gated or private, is read from HF_TOKEN, the file
 that HF_TOKEN_PATH names, or HF_HOME/token. What was interrupted is continued by
@@ -177,6 +182,7 @@ Exit status: 0 all models are whole; 2 usage or input error; 4 some are not;
 
 Examples:
   sftbench weights fetch smollm2-135m
+  sftbench weights fetch --config-only Qwen/Qwen2.5-Coder-7B-Instruct
   sftbench weights fetch -i models.yaml -o /my/hf_home
   sftbench weights fetch ibm-granite/granite-3.1-2b-base@main)");
 }

@@ -348,7 +348,7 @@ TEST_F(OwnModelTest, RecommendSaysWhereAModelThatIsNotHereComesFrom) {
   const std::string absent = problem("org/x");
   EXPECT_THAT(absent,
               HasSubstr("org/x is none of `sftbench models`, and its config.json is not on this "
-                        "machine; fetch it: sftbench weights fetch org/x"));
+                        "machine; fetch it: sftbench weights fetch --config-only org/x"));
   EXPECT_THAT(absent, HasSubstr("--model DIR"));
   EXPECT_THAT(absent, Not(HasSubstr("is not published")));
   EXPECT_THAT(problem("Mixtral-8x7B-v0.1"),

@@ -93,6 +93,22 @@ TEST_F(FetchTest, TakesTheShardsOfTheIndexAndNoOtherFormat) {
   EXPECT_EQ(fetched.transferred_bytes, fetched.size_bytes);
 }
 
+// A prediction needs no more. What comes later fetches the rest.
+TEST_F(FetchTest, WithoutWeightsTakesWhatDescribesAModel) {
+  FetchRequest request{kId, kId};
+  request.weights = false;
+  const FetchedRepository described = fetch_repositories({request}, settings_).repositories.at(0);
+  EXPECT_EQ(described.problem, "");
+  EXPECT_THAT(names_in(described.snapshot), ElementsAre("config.json", "tokenizer.json"));
+  EXPECT_EQ(hub_snapshot(settings_.cache, kId), described.snapshot);
+  EXPECT_EQ(fetch().problem, "");
+  EXPECT_THAT(names_in(described.snapshot),
+              ElementsAre("config.json", "model.safetensors", "tokenizer.json"));
+  hub_.models[kId].files = {{"README.md", {"a card"}}};
+  EXPECT_EQ(fetch_repositories({request}, settings_).repositories.at(0).problem,
+            "org/small has no config.json");
+}
+
 TEST_F(FetchTest, AnIndexThatNamesWhatIsNotThereIsAProblem) {
   FakeModel& model = hub_.models[kId];
   model.files.erase("model.safetensors");

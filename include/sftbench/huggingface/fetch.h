@@ -24,6 +24,7 @@ struct FetchRequest {
   std::string revision = "main";  // branch, tag or commit
   RepositoryKind kind = RepositoryKind::kModel;
   DatasetPart part = {};  // of a dataset
+  bool weights = true;    // of a model; else the configuration and the tokenizer alone
 };
 
 struct FetchProgress {

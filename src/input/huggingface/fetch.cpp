@@ -88,6 +88,11 @@ FileSelection select_files_of(RepositoryFetch& model, const HubListing& listing,
                               HttpSession& session, const FetchSettings& settings) {
   const FetchRequest& request = model.result.request;
   const bool dataset = request.kind == RepositoryKind::kDataset;
+  if (!dataset && !request.weights) {
+    if (listing.find("config.json") == nullptr)
+      throw HttpError(request.hub_id + " has no config.json", false);
+    return select_descriptions(listing);
+  }
   std::string text;
   if (const HubFile* file = dataset ? dataset_card(listing) : shard_index(listing)) {
     text = read_now(model, listing, *file, dataset ? kLargestCardBytes : kLargestIndexBytes,

@@ -239,11 +239,16 @@ const HubFile* shard_index(const HubListing& listing) {
   return listing.find(kSingleFile) == nullptr ? listing.find(kIndexFile) : nullptr;
 }
 
-FileSelection select_files(const HubListing& listing, const std::string& index,
-                           const std::string& hub_id) {
+FileSelection select_descriptions(const HubListing& listing) {
   FileSelection selection;
   add_files(listing, selection,
             [](const std::string& name) { return is_description(name) && !is_index(name); });
+  return selection;
+}
+
+FileSelection select_files(const HubListing& listing, const std::string& index,
+                           const std::string& hub_id) {
+  FileSelection selection = select_descriptions(listing);
   add_weights(listing, index, hub_id, selection);
   return selection;
 }

@@ -46,9 +46,11 @@ struct FileSelection {
       warning;  // about weights that transformers can read and this program cannot, and the like
 };
 
-// Config, tokenizer and weights of `listing`; `index` is the content of shard_index(), if there is
-// one. Other formats of the same weights and folders below are left out. HttpError: no weights, an
-// index that is none or that names a file which the repository does not have.
+// Configuration and tokenizer of `listing`: what describes a model. Folders below are left out.
+FileSelection select_descriptions(const HubListing& listing);
+// The same and the weights; `index` is the content of shard_index(), if there is one. Other formats
+// of the same weights are left out. HttpError: no weights, an index that is none or that names a
+// file which the repository does not have.
 FileSelection select_files(const HubListing& listing, const std::string& index,
                            const std::string& hub_id);
 

@@ -89,10 +89,11 @@ class PlaceSearch {
   }
 
   // "sftbench weights fetch ORG/NAME", when one of the places is on the hub.
-  std::string fetch_command() const {
+  std::string fetch_command(const char* option = "") const {
     const std::string place = hub_place();
     if (place.empty()) return {};
-    return "sftbench weights fetch " + place + (hf_home_ ? " -o " + shell_quoted(*hf_home_) : "");
+    return std::string("sftbench weights fetch ") + option + place +
+           (hf_home_ ? " -o " + shell_quoted(*hf_home_) : "");
   }
 
   // The advice beside it; none where it is followed already, and a dry run fetches nothing.
@@ -210,7 +211,7 @@ ModelSource from_files(const std::string& name, const std::string& format, Place
                    "looked at " + search.tried());
   }
   std::vector<std::string> ways;
-  if (const std::string command = search.fetch_command(); !command.empty())
+  if (const std::string command = search.fetch_command("--config-only "); !command.empty())
     ways.push_back("fetch it: " + command);
   ways.emplace_back("name a folder that has it: --model DIR, or model_map in --config");
   throw RunError(ReasonCode::kWeights,
