@@ -191,11 +191,10 @@ struct ModelsArguments {
   bool filters() const { return !fits.gpu.empty() || !family.empty() || least || most; }
 };
 
-// The family of that name, or else those whose names begin so.
+// Those whose names begin so.
 std::set<std::string> chosen_families(const std::string& family, const ModelCatalog& catalog) {
   std::set<std::string> known, chosen;
   for (const ModelFacts& model : catalog.models()) known.insert(model.family);
-  if (!family.empty() && known.count(family) > 0) return {family};
   for (const std::string& name : known)
     if (name.starts_with(family)) chosen.insert(name);
   if (!chosen.empty()) return chosen;
@@ -284,9 +283,7 @@ void add_models_command(CLI::App& app, int& exit_code) {
       ->needs(fits)
       ->transform(whole_number(1, 131072))
       ->capture_default_str();
-  command
-      ->add_option("--family", arguments->family,
-                   "only those of one family, or of all whose names begin so")
+  command->add_option("--family", arguments->family, "only those of families whose names begin so")
       ->type_name("NAME");
   command->add_option("--min-parameters", arguments->least, "only those with at least so many: 1B")
       ->transform(whole_number(1, kMostTokenCount))

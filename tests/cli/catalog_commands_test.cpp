@@ -143,7 +143,7 @@ TEST(ModelsTest, ThoseWithoutAnArchitectureTrainFromTheirFilesAlone) {
 }
 
 TEST(ModelsTest, ListsAndDescribesWithSources) {
-  EXPECT_EQ(lines(output_of({"models"})), 108);
+  EXPECT_EQ(lines(output_of({"models"})), 111);
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("granite-3.1-2b .* yes  "));
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("llava-v1.6-mistral-7b .* yes  "));
   const std::string full = output_of({"models", "granite-3.1-2b"});

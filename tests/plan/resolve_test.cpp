@@ -623,8 +623,18 @@ TEST_F(ResolveTest, AModelThatIsNowhereHasTheCommandThatFetchesIt) {
   EXPECT_THAT(
       problem("ai21labs/Jamba-v0.1"),
       HasSubstr("WEIGHTS: ai21labs/Jamba-v0.1 is none of `sftbench models`, and its config.json "
-                "is not on this machine; fetch it: sftbench weights fetch ai21labs/Jamba-v0.1; "
-                "or name a folder that has it: --model DIR, or model_map in --config"));
+                "is not on this machine; fetch it: sftbench weights fetch --config-only "
+                "ai21labs/Jamba-v0.1; or name a folder that has it: --model DIR, or model_map in "
+                "--config"));
+}
+
+TEST_F(ResolveTest, AModelThatIsTakenForAnotherIsSaid) {
+  const std::string model = "mistralai/Mixtral-8x7B-v0.1";
+  settings_.model_map[model]["Vanilla"] = model;
+  EXPECT_THAT(resolved({"model_name=" + model}).notes,
+              testing::Contains("model_name " + model +
+                                " is taken for mixtral-8x7b-instruct-v0.1, whose tensors have the "
+                                "same shapes; its positions may end elsewhere"));
 }
 
 TEST_F(ResolveTest, AHubIdOfAListedModelOrOfOneWithItsShapesHasItsArchitecture) {

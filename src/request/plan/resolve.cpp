@@ -126,6 +126,12 @@ class Resolver : RequestReader {
           "quantization_method mxfp4 has no effect: the weights of model_name " + job.model.name +
           " are not in MXFP4");
     }
+    const NearModel near = catalog_.models.near(job.model.name);
+    if (near.same_shapes && catalog_.models.find(near.name)->hf_config == job.model.hf_config) {
+      resolution_.notes.push_back(
+          "model_name " + job.model.name + " is taken for " + near.name +
+          ", whose tensors have the same shapes; its positions may end elsewhere");
+    }
     if (is_text_part_family(family_of(job.model.hf_config))) {
       resolution_.notes.push_back("model_name " + job.model.name +
                                   " has parts for images, which are not loaded: its text model is "
