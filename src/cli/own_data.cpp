@@ -106,6 +106,19 @@ class OwnData {
     given_.forget({"dataset_text_field"});
   }
 
+  // A prediction reads no entry of data that are not here, and a chat template tells what they are.
+  void expect_conversations() {
+    const GivenValue* data = given_.find("training_data_path");
+    if (!has_chat_template() || data == nullptr || !data->value.is_scalar() ||
+        !is_left_to_space(data->value.text) || given_.says("conversation_column"))
+      return;
+    const GivenValue* field = given_.find("dataset_text_field");
+    if (field != nullptr && field->source != kDefaultOfTrl) return;
+    const std::string source = data->source;
+    given_.forget({"dataset_text_field"});
+    given_.values.push_back({source, "conversation_column", text_node(kConversationField)});
+  }
+
   // trl's field of texts bears loss as a whole, unless a response template says otherwise.
   void learn_from_whole_field() {
     const GivenValue* field = given_.find("dataset_text_field");
@@ -122,6 +135,7 @@ class OwnData {
   // are taken as such where nothing says what an entry is.
   void check_data() {
     forget_usual_field();
+    expect_conversations();
     learn_from_whole_field();
     const GivenValue* held_out = given_.find("validation_data_path");
     if (held_out != nullptr && !is_left_to_space(held_out->value.text)) check_first(*held_out);
@@ -145,14 +159,17 @@ class OwnData {
     }
   }
 
+  bool has_chat_template() const {
+    const GivenValue* given = given_.find("chat_template");
+    return given != nullptr && !given->value.value.is_null() && given->value.value != "None";
+  }
+
   // A space may say which column has them.
   void require_conversations() const {
-    const GivenValue* given = given_.find("chat_template");
-    const bool none =
-        given == nullptr || given->value.value.is_null() || given->value.value == "None";
-    if (none || !selection_.space_path.empty()) return;
+    if (!has_chat_template() || !selection_.space_path.empty()) return;
     if (given_.says_any({"conversation_column", "data_mixture"})) return;
-    refuse_given(given->source, "is given, and nothing says that entries are conversations",
+    refuse_given(given_.find("chat_template")->source,
+                 "is given, and nothing says that entries are conversations",
                  "--conversation-column NAME beside it, or entries with messages");
   }
 

@@ -9,6 +9,9 @@
 
 namespace sftbench {
 
+// Where a value comes from that trl has and its file does not say.
+inline constexpr const char* kDefaultOfTrl = "the default of trl";
+
 // Adds what the first entries say of their form, and refuses what they show to be wrong
 // (InputError). `model_folder`: of a model of one's own, whose chat templates may be named; may be
 // empty. Whether a part of the data is held out.

@@ -96,7 +96,8 @@ class Gathering {
     const GivenElsewhere given = {
         .model = !selection_.model.empty() || given_.is_set("model_name"),
         .data = given_.says_any({"training_data_path", "data_mixture", "dataset_id"}),
-        .length = given_.says("model_max_length") || given_.is_set("model_max_length")};
+        .length = given_.says("model_max_length") || given_.is_set("model_max_length"),
+        .predicts = selection_.predicts};
     own_.file = read_argument_files(selection_.arguments_paths, selection_.deepspeed_path, given);
     for (const std::string& note : own_.file.notes) spdlog::info("{}", note);
     std::vector<GivenValue> values = own_.file.values;
@@ -132,7 +133,7 @@ class Gathering {
     if (file.program == "trl" && given_.says("training_data_path") &&
         !given_.says_any({"pretokenized", "conversation_column", "data_formatter_template",
                           "dataset_text_field", "input_column_name", "output_column_name"}))
-      given_.values.push_back({"the default of trl", "dataset_text_field", text_node("text")});
+      given_.values.push_back({kDefaultOfTrl, "dataset_text_field", text_node("text")});
     if (file.data_shards) check_shards(*file.data_shards, ranks);
     if (ranks > 1 && !file.whole_by.empty()) add_whole_parameters(file.whole_by);
   }

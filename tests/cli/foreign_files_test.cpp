@@ -69,10 +69,11 @@ TEST_F(ForeignFilesTest, ARecipeOfTheHandbookIsItsTraining) {
 
 TEST_F(ForeignFilesTest, WhatOfAMixtureHasNoEqualGivesWayToData) {
   const std::string sets =
-      "dataset_mixture:\n  datasets:\n    - id: a/b\n      split: train_sft\n      weight: 0.5\n";
-  EXPECT_THAT(refused(kRecipe + sets),
-              HasSubstr("dataset_mixture.datasets[0].weight: found 0.5, which has no equal here; "
-                        "expected 1, the whole set, or --data FILE, which takes its place"));
+      "dataset_mixture:\n  datasets:\n    - id: a/b\n      split: train_sft\n      name: x\n";
+  EXPECT_THAT(
+      refused(kRecipe + sets),
+      HasSubstr("dataset_mixture.datasets[0].name: has no equal here; expected --data FILE, "
+                "which takes its place"));
   EXPECT_EQ(taken(kRecipe + sets,
                   {"--data", "chats.jsonl", "--chat-template", "{{ messages }}"})["data"]["path"],
             (folder_ / "chats.jsonl").string());
@@ -235,6 +236,43 @@ TEST_F(ForeignFilesTest, AxolotlsAlpacaIsTheForm) {
 }
 
 // Their file may be looked at before anything is downloaded.
+// Recipes of the handbook train on shares of many sets, whose messages are somewhere else.
+TEST_F(ForeignFilesTest, ASetsWeightIsHowMuchOfItIsTrainedOn) {
+  const std::string mixture =
+      "model_name_or_path: my-llama\nmax_length: 64\ndataset_mixture:\n  datasets:\n"
+      "    - id: chats.jsonl\n      columns: [messages]\n      weight: ";
+  const std::vector<std::string> chat = {"--chat-template", "{{ messages }}"};
+  const Json job = taken(mixture + "0.5\n", chat);
+  EXPECT_EQ(job["data"]["mixture"]["sets"][0]["trained"], 0.5);
+  EXPECT_EQ(taken(mixture + "1.0\n", chat)["data"]["conversation_field"], "messages");
+  for (const char* weight : {"1.5", "-1", "many"}) {
+    EXPECT_THAT(refused(mixture + weight + "\n"),
+                HasSubstr("datasets[0].weight: found '" + std::string(weight) +
+                          "'; expected a share of the set's entries, above 0 and at most 1"));
+  }
+  const std::string old =
+      "model_name_or_path: my-llama\nmax_length: 64\n"
+      "dataset_mixer: {a/b: 1.0}\ndataset_splits: [train_sft]\n";
+  EXPECT_THAT(refused(old), HasSubstr("dataset_mixer: has no equal here; expected dataset_mixture, "
+                                      "or --data FILE, which takes its place"));
+  EXPECT_EQ(taken(old, {"--data", "chats.jsonl", "--chat-template",
+                        "{{ messages }}"})["data"]["conversation_field"],
+            "messages");
+}
+
+TEST_F(ForeignFilesTest, AChatTemplateTellsAPredictionOfConversations) {
+  write("trl.yaml",
+        "model_name_or_path: smollm2-135m\nmodel_revision: it\ndataset_name: a/b\n"
+        "max_length: 64\nchat_template: \"{{ messages }}\"\nuse_peft: false\n");
+  const ProgramResult predicted =
+      program({"--arguments", "trl.yaml", "--flops-per-s", "1e12"}, "predict");
+  EXPECT_EQ(predicted.status, 0) << predicted.err;
+  EXPECT_THAT(predicted.err,
+              HasSubstr("model_revision has no effect: a prediction reads no weights"));
+  EXPECT_THAT(refusal({"--arguments", "trl.yaml"}),
+              HasSubstr("model_revision: found 'it', which has no equal here"));
+}
+
 TEST_F(ForeignFilesTest, DataOfTheHubNeedNotBeHereForAPrediction) {
   write("axolotl.yaml", "base_model: my-llama\ndatasets:\n  - path: a/b\n    type: alpaca\n");
   const std::vector<std::string> words = {"--arguments", "axolotl.yaml", "--flops-per-s", "1e12"};
@@ -346,6 +384,17 @@ TEST_F(ForeignFilesTest, LayersAreCheckpointedWhereEitherSaysSo) {
   EXPECT_EQ(checkpoints("gradient_checkpointing: false\n" + fsdp + "true}\n"), true);
   EXPECT_EQ(checkpoints("gradient_checkpointing: true\n" + fsdp + "false}\n"), true);
   EXPECT_EQ(checkpoints(fsdp + "false}\n"), false);
+}
+
+TEST_F(ForeignFilesTest, PackedRowsMayBeSaidToHaveNoPadding) {
+  for (const char* both :
+       {"packing: true\npadding_free: true\n", "padding_free: true\npacking: true\n"}) {
+    const Json job = taken(std::string("model_name_or_path: my-llama\nmax_length: 64\n"
+                                       "dataset_text_field: output\n") +
+                               both,
+                           {"--data", "pairs.json"});
+    EXPECT_EQ(job["data"]["padding"], "packed") << both;
+  }
 }
 
 TEST_F(ForeignFilesTest, BatchFlatteningIsFreeOfPadding) {

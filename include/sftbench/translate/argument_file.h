@@ -59,6 +59,7 @@ struct GivenElsewhere {
   bool model = false;
   bool data = false;
   bool length = false;
+  bool predicts = false;  // no file of the model is read, of whatever revision
 };
 
 // What a later file of `paths` says comes before what an earlier one says of the same thing;

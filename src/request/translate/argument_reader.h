@@ -58,6 +58,7 @@ class ArgumentFileReader : ArgumentValues {
   void hub_split(const YamlNode& node, const std::string& path);
   void hub_test_split(const YamlNode& node, const std::string& path);
   void handbook_mixture(const YamlNode& node, const std::string& path);
+  void old_mixture(const YamlNode& node, const std::string& path);
   void datasets(const YamlNode& node, const std::string& path);
   void data_configuration(const YamlNode& node, const std::string& path);
   void data_processor(const YamlNode& node, const std::string& path);

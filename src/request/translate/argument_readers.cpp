@@ -9,6 +9,7 @@
 #include "sftbench/translate/argument_options.h"
 #include "translate/argument_layers.h"
 #include "translate/argument_reader.h"
+#include "translate/argument_reasons.h"
 #include "translate/foreign_datasets.h"
 #include "translate/llmforge_resources.h"
 
@@ -29,6 +30,9 @@ ArgumentFileReader::Read ArgumentFileReader::reader_of(const std::string& key) {
       {"dataset_train_split", &Self::hub_split},
       {"dataset_test_split", &Self::hub_test_split},
       {"dataset_mixture", &Self::handbook_mixture},
+      {"dataset_mixer", &Self::old_mixture},
+      {"dataset_splits", &Self::old_mixture},
+      {"dataset_configs", &Self::old_mixture},
       {"datasets", &Self::datasets},
       {"data_config", &Self::data_configuration},
       {"data_config_path", &Self::data_configuration},
@@ -124,6 +128,7 @@ void ArgumentFileReader::model(const YamlNode& node, const std::string& path) {
 
 void ArgumentFileReader::revision(const YamlNode& node, const std::string& path) {
   if (given_.model) return;  // of another model
+  if (given_.predicts) return note(path + " has no effect: a prediction reads no weights");
   error(node, path, "found " + describe(node) + ", which has no equal here",
         "--model DIR with the files of this revision, or main");
 }
@@ -157,6 +162,12 @@ void ArgumentFileReader::hub_test_split(const YamlNode& node, const std::string&
 void ArgumentFileReader::handbook_mixture(const YamlNode& node, const std::string& path) {
   if (given_.data) return;
   read_handbook_mixture(node, path, *diagnostics_, taker());
+}
+
+// Of the handbook's earlier versions.
+void ArgumentFileReader::old_mixture(const YamlNode& node, const std::string& path) {
+  if (!given_.data)
+    error(node, path, "has no equal here", "dataset_mixture, or " + std::string(kOtherData));
 }
 
 void ArgumentFileReader::datasets(const YamlNode& node, const std::string& path) {

@@ -28,6 +28,7 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
       {"dataset_config dataset_train_split", kRead},
       {"dataset_test_split", kRead, "", "test"},
       {"dataset_mixture", kRead, "training_data_path"},
+      {"dataset_mixer dataset_splits dataset_configs", kRead, "training_data_path"},
       {"datasets data_config data_config_path", kRead, "data_config_path"},
       {"dataprocessor", kRead},
       {"data_formatter_template response_template input_column_name output_column_name", kProperty},
@@ -87,7 +88,7 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
       {"loss_type", kFixed, kSupervisedOnly, "nll|chunked_nll"},
       {"enable_reduce_loss_sum", kFixed, "", "false"},
       {"full_determinism", kFixed, "", "false"},
-      {"beta max_prompt_length max_completion_length precompute_ref_log_probs dataset_mixer "
+      {"beta max_prompt_length max_completion_length precompute_ref_log_probs "
        "rpo_alpha",
        kFixed, kSupervisedOnly},
 

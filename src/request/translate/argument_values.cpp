@@ -28,6 +28,11 @@ bool is_same(const std::string& property, const YamlNode& one, const YamlNode& o
   return mine && its && spec->canonical(*mine) == spec->canonical(*its);
 }
 
+// Packed rows have no padding, so that a file of trl may say both.
+bool is_packed_without_padding(const std::string& one, const std::string& other) {
+  return (one == "none" && other == "packed") || (one == "packed" && other == "none");
+}
+
 }  // namespace
 
 void ArgumentValues::begin_file(Diagnostics& diagnostics) {
@@ -64,6 +69,10 @@ void ArgumentValues::put(const std::string& property, YamlNode value, const std:
                    [&property](const GivenValue& given) { return given.property == property; });
   if (other != file_.values.end()) {
     if (is_same(property, other->value, value)) return;
+    if (property == "padding" && is_packed_without_padding(other->value.text, value.text)) {
+      other->value = text_node("packed");
+      return;
+    }
     if (static_cast<size_t>(other - file_.values.begin()) >= of_earlier_files_) {
       return diagnostics_->error(line, path,
                                  "says " + describe(value) + ", where " + other->source + " says " +

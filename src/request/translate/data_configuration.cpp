@@ -413,8 +413,10 @@ void read_sets(const YamlNode& list, const std::string& path, Diagnostics& diagn
     const YamlNode* node = split == nullptr ? nullptr : split->find(part);
     return node != nullptr && node->value.is_number() ? node->value.get<double>() : 0.0;
   };
-  const bool leaves_out = split != nullptr && split->is_mapping() &&
-                          std::abs(share("train") + share("validation") - 1) > 1e-9;
+  const YamlNode* weight = list.items[0].find("weight");  // of the alignment handbook
+  const bool leaves_out = (split != nullptr && split->is_mapping() &&
+                           std::abs(share("train") + share("validation") - 1) > 1e-9) ||
+                          (weight != nullptr && weight->value.is_number() && weight->value < 1);
   const auto place = [&path](size_t i) { return path + "[" + std::to_string(i) + "]"; };
   if (list.items.size() == 1 && !leaves_out) {
     (void)read_set(list.items[0], place(0), diagnostics, take);

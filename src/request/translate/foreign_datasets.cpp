@@ -61,11 +61,15 @@ std::optional<double> read_handbook_set(const YamlNode& set, const std::string& 
         take("conversation_column", text_node(kConversationField), path + ".columns");
     }
   }
+  // So much of its entries is trained on.
   const YamlNode* weight = set.find("weight");
-  if (weight != nullptr && !says_nothing(*weight) && !is_value(*weight, "1")) {
-    diagnostics.error(*weight, path + ".weight",
-                      "found " + describe(*weight) + ", which has no equal here",
-                      "1, the whole set, or " + std::string(kOtherData));
+  if (weight == nullptr || says_nothing(*weight) || is_value(*weight, "1")) return std::nullopt;
+  const double share = weight->value.is_number() ? weight->value.get<double>() : 0;
+  if (share > 0 && share < 1) {
+    take("train_split", scalar_node(json_text(Json(share))), path + ".weight");
+  } else {
+    diagnostics.error(*weight, path + ".weight", "found " + describe(*weight),
+                      "a share of the set's entries, above 0 and at most 1");
   }
   return std::nullopt;
 }
