@@ -11,7 +11,7 @@ if [ "${1:-}" = --quick ]; then
   bash experiments/setup.sh --cpu quick_tests
   chosen=(-L "$(<build/release/quick_labels)")
 else
-  echo "tests/run.sh: installs packages, builds the program and every test, runs them: 25 to 50 minutes on 2 cores from nothing"
+  echo "tests/run.sh: installs packages, builds the program and every test, runs them: 15 to 30 minutes on 2 cores from nothing"
   bash experiments/setup.sh all
 fi
 
