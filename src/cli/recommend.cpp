@@ -188,6 +188,8 @@ OwnModel add_model(const std::string& given, ActuatorSettings& settings) {
                (near.same_shapes ? "; " + near.name + " has the same shapes" : std::string()),
            near.name);
   }
+  if (const NearModel near = models.near(given); near.same_shapes)
+    spdlog::info("{} has the shapes of {}", given, near.name);
   const OwnModel own = own_model("--model", given);
   add_to_model_map(own, settings);
   return own;

@@ -245,10 +245,10 @@ TEST_F(ForeignFilesTest, ASetsWeightIsHowMuchOfItIsTrainedOn) {
   const Json job = taken(mixture + "0.5\n", chat);
   EXPECT_EQ(job["data"]["mixture"]["sets"][0]["trained"], 0.5);
   EXPECT_EQ(taken(mixture + "1.0\n", chat)["data"]["conversation_field"], "messages");
-  for (const char* weight : {"1.5", "-1", "many"}) {
+  for (const char* weight : {"1.5", "-1", "'many'"}) {
     EXPECT_THAT(refused(mixture + weight + "\n"),
-                HasSubstr("datasets[0].weight: found '" + std::string(weight) +
-                          "'; expected a share of the set's entries, above 0 and at most 1"));
+                HasSubstr("datasets[0].weight: found " + std::string(weight) +
+                          "; expected a share of the set's entries, above 0 and at most 1"));
   }
   const std::string old =
       "model_name_or_path: my-llama\nmax_length: 64\n"

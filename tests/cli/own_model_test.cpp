@@ -356,6 +356,24 @@ TEST_F(OwnModelTest, RecommendSaysWhereAModelThatIsNotHereComesFrom) {
                         "'mixtral-8x7b-instruct-v0.1'?"));
 }
 
+TEST_F(OwnModelTest, AModelIsPredictedByTheShapesOfAListedOne) {
+  const auto told = [this](std::vector<std::string> words) {
+    words.insert(words.begin() + 1, {"--model", "Qwen/QwQ-32B"});
+    const ProgramResult result = run_program(
+        words, {{"HF_HOME", (folder_ / "hub").string()}, {"HF_HUB_CACHE", ""}}, folder_);
+    EXPECT_TRUE(result.status == 0 || result.status == 3) << result.err;
+    return result.err;
+  };
+  for (const char* method : {"lora", "qlora"}) {
+    EXPECT_THAT(
+        told({"predict", "--method", method, "--set", "gpu_model=H100", "--set", "number_gpus=1"}),
+        HasSubstr("model_name Qwen/QwQ-32B is taken for qwen2.5-32b"))
+        << method;
+  }
+  EXPECT_THAT(told({"recommend", "--entries", "1000", "--length", "512", "--gpus", "H100"}),
+              HasSubstr("Qwen/QwQ-32B has the shapes of qwen2.5-32b"));
+}
+
 TEST_F(OwnModelTest, AConfigThatIsNoObjectIsNamedByEveryCommand) {
   write("my-llama/config.json", "[1, 2]");
   for (const char* command : {"expand", "predict", "run", "sweep"}) {

@@ -127,7 +127,9 @@ class Resolver : RequestReader {
           " are not in MXFP4");
     }
     const NearModel near = catalog_.models.near(job.model.name);
-    if (near.same_shapes && catalog_.models.find(near.name)->hf_config == job.model.hf_config) {
+    Json own = job.model.hf_config;
+    own.erase("quantization_config");  // of the method
+    if (near.same_shapes && catalog_.models.find(near.name)->hf_config == own) {
       resolution_.notes.push_back(
           "model_name " + job.model.name + " is taken for " + near.name +
           ", whose tensors have the same shapes; its positions may end elsewhere");
