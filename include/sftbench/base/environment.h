@@ -7,7 +7,7 @@ namespace sftbench {
 // The value of an environment variable, empty when it is not set.
 std::string environment(const char* name);
 
-// Of this machine, as its kernel has it.
+// The name of this machine, as its kernel has it.
 std::string host_name();
 
 }  // namespace sftbench

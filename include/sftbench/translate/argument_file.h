@@ -59,7 +59,7 @@ struct GivenElsewhere {
   bool model = false;
   bool data = false;
   bool length = false;
-  bool predicts = false;  // no file of the model is read, of whatever revision
+  bool predicts = false;  // no weights are read, so that their revision does not matter
 };
 
 // What a later file of `paths` says comes before what an earlier one says of the same thing;
