@@ -6,6 +6,7 @@ case ${SFTBENCH_ISA:-} in
   avx2) limits=(AVX2 Haswell AVX2 avx2) ;;
   avx512) limits=(AVX512_CORE SkylakeX AVX512 avx2) ;;
   avx512_bf16) limits=(AVX512_CORE_BF16 Cooperlake AVX512 avx2) ;;
+  amx) limits=(AVX512_CORE_AMX SapphireRapids AVX512 avx2) ;;
   *) limits=() ;;
 esac
 if [ ${#limits[@]} -gt 0 ]; then

@@ -1,6 +1,8 @@
 #include "sftbench/base/cpu_instructions.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -21,11 +23,12 @@ struct Names {
 };
 
 // By CpuInstructions.
-constexpr std::array<Names, 4> kNames = {{
+constexpr std::array<Names, 5> kNames = {{
     {"baseline", "SSE41", "Prescott", "SSE4_2", "default"},
     {"avx2", "AVX2", "Haswell", "AVX2", "avx2"},
     {"avx512", "AVX512_CORE", "SkylakeX", "AVX512", "avx2"},
     {"avx512_bf16", "AVX512_CORE_BF16", "Cooperlake", "AVX512", "avx2"},
+    {"amx", "AVX512_CORE_AMX", "SapphireRapids", "AVX512", "avx2"},
 }};
 
 const Names& names_of(CpuInstructions instructions) {
@@ -57,6 +60,13 @@ bool processor_multiplies_tiles() {
   return (edx & kTilesOfBfloat16) == kTilesOfBfloat16 && (kept_state() & kTileState) == kTileState;
 }
 
+// Linux keeps tiles for processes that ask (Documentation/arch/x86/xstate.rst), for all their
+// threads.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 }  // namespace
 
 std::string_view to_string(CpuInstructions instructions) {
@@ -70,7 +80,10 @@ CpuInstructions processor_instructions() {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  if (avx512 && __builtin_cpu_supports("avx512bf16")) return CpuInstructions::kAvx512Bf16;
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) {
+    const bool tiles = processor_multiplies_tiles() && may_use_tiles();
+    return tiles ? CpuInstructions::kAmx : CpuInstructions::kAvx512Bf16;
+  }
   if (avx512) return CpuInstructions::kAvx512;
   return avx2 ? CpuInstructions::kAvx2 : CpuInstructions::kBaseline;
 }
@@ -94,14 +107,6 @@ CpuInstructions cpu_instructions() {
   static const CpuInstructions chosen =
       choose_instructions(std::getenv(kVariable), processor_instructions());
   return chosen;
-}
-
-bool multiplies_tiles() {
-  static const bool multiplies = [] {
-    const char* wanted = std::getenv(kVariable);
-    return (wanted == nullptr || *wanted == '\0') && processor_multiplies_tiles();
-  }();
-  return multiplies;
 }
 
 void limit_libraries() {

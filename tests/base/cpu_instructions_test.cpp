@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -45,18 +43,14 @@ TEST(CpuInstructionsTest, ThatNobodyKnowsAreRefusedWithTheNearestSpelling) {
 
 // The kernel lists amx_bf16 only where it keeps the tiles' state.
 TEST(CpuInstructionsTest, TilesAreMultipliedWhereTheKernelListsThem) {
-  const char* wanted = std::getenv("SFTBENCH_ISA");
-  if (wanted != nullptr && *wanted != '\0') {
-    EXPECT_FALSE(multiplies_tiles());
-    return;
-  }
   const std::string cpuinfo = read_file("/proc/cpuinfo");
-  EXPECT_EQ(multiplies_tiles(), cpuinfo.find(" amx_bf16 ") != std::string::npos);
+  EXPECT_EQ(processor_instructions() == CpuInstructions::kAmx,
+            cpuinfo.find(" amx_bf16 ") != std::string::npos);
 }
 
 TEST(CpuInstructionsTest, NamesAreThoseOfTheVariable) {
-  for (const char* name : {"baseline", "avx2", "avx512", "avx512_bf16"}) {
-    EXPECT_EQ(to_string(choose_instructions(name, CpuInstructions::kAvx512Bf16)), name);
+  for (const char* name : {"baseline", "avx2", "avx512", "avx512_bf16", "amx"}) {
+    EXPECT_EQ(to_string(choose_instructions(name, CpuInstructions::kAmx)), name);
   }
 }
 

@@ -22,15 +22,16 @@ class InstructionsTest : public TrainedRunTest {
 
 TEST_F(InstructionsTest, EachSetTrainsAlikeAndStandsInItsResult) {
   const Json expected = result_of("float32", "")["extra"];
-  for (const auto set : {CpuInstructions::kBaseline, CpuInstructions::kAvx2,
-                         CpuInstructions::kAvx512, CpuInstructions::kAvx512Bf16}) {
+  for (const auto set :
+       {CpuInstructions::kBaseline, CpuInstructions::kAvx2, CpuInstructions::kAvx512,
+        CpuInstructions::kAvx512Bf16, CpuInstructions::kAmx}) {
     if (set > cpu_instructions())
       break;  // those of tests/limit_libraries.sh hold for libraries, too
     const std::string name(to_string(set));
     const Json result = result_of("bfloat16", name);
     EXPECT_EQ(result["environment"]["cpu_instructions"], name);
     EXPECT_EQ(result["extra"]["compute_dtype"],
-              set == CpuInstructions::kAvx512Bf16 ? "bfloat16" : "float32");
+              set >= CpuInstructions::kAvx512Bf16 ? "bfloat16" : "float32");
     for (size_t step = 0; step < 3; ++step) {
       EXPECT_NEAR(result["extra"]["loss"][step].get<double>(), expected["loss"][step].get<double>(),
                   0.02)

@@ -14,12 +14,13 @@ enum class CpuInstructions {
   kAvx2,        // with FMA and F16C: Haswell, Zen and later
   kAvx512,      // F, BW, DQ, VL: Skylake server, Zen 4 and later
   kAvx512Bf16,  // bfloat16 products: Cooper Lake, Zen 4 and later
+  kAmx,         // bfloat16 products of tiles: Sapphire Rapids and later
 };
 
-// "baseline", "avx2", "avx512", "avx512_bf16": as SFTBENCH_ISA spells them.
+// "baseline", "avx2", "avx512", "avx512_bf16", "amx": as SFTBENCH_ISA spells them.
 std::string_view to_string(CpuInstructions instructions);
 
-// What this processor has.
+// What this processor has, and what the kernel lets this process use: tiles have to be asked for.
 CpuInstructions processor_instructions();
 
 // `wanted` as SFTBENCH_ISA gives it, or the processor's where it is null or empty. Throws
@@ -28,11 +29,6 @@ CpuInstructions choose_instructions(const char* wanted, CpuInstructions processo
 
 // The choice for this process, from its environment.
 CpuInstructions cpu_instructions();
-
-// Whether products of bfloat16 go through AMX tiles in this process: the processor has them
-// (Sapphire Rapids and later), the kernel keeps their state, and SFTBENCH_ISA asks for nothing
-// less.
-bool multiplies_tiles();
 
 // Limits the libraries below to the instructions that SFTBENCH_ISA asks for: sets the variables of
 // oneDNN, OpenBLAS, MKL and libtorch that are not set. They read them when they are loaded, so this

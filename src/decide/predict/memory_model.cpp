@@ -269,7 +269,8 @@ double MemoryModel::logit_chunk_bytes() const {
   if (!on_gpu()) {
     const std::string_view dtype =
         product_dtype_name(job_.precision.torch_dtype, job_.precision.autocast);
-    return dtype == "bfloat16" && multiplies_tiles() ? kTileLogitChunkBytes : kLogitChunkBytes;
+    return dtype == "bfloat16" && cpu_instructions() == CpuInstructions::kAmx ? kTileLogitChunkBytes
+                                                                              : kLogitChunkBytes;
   }
   const double bytes = work_.trains_head ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
   const double tile_bytes =

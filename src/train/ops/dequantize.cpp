@@ -141,7 +141,7 @@ Tensor dequantize(const GptqWeight& weight, torch::Dtype dtype) {
 
 torch::Dtype float16_compute_dtype(const torch::Device& device) {
   if (!device.is_cpu()) return torch::kFloat16;
-  return cpu_instructions() == CpuInstructions::kAvx512Bf16 ? torch::kBFloat16 : torch::kFloat32;
+  return cpu_instructions() >= CpuInstructions::kAvx512Bf16 ? torch::kBFloat16 : torch::kFloat32;
 }
 
 int64_t dequantize_workspace_numel(const torch::Device& device) {

@@ -40,7 +40,8 @@ struct Chunks {
     const int64_t slope_bytes = capped ? static_cast<int64_t>(sizeof(float)) : 0;
     const int64_t row_bytes = weight.size(0) * (hidden.element_size() + slope_bytes);
     if (!hidden.is_cuda()) {
-      const bool tiles = hidden.scalar_type() == torch::kBFloat16 && multiplies_tiles();
+      const bool tiles =
+          hidden.scalar_type() == torch::kBFloat16 && cpu_instructions() == CpuInstructions::kAmx;
       const int64_t bytes = tiles ? kTileChunkBytes : kChunkBytes;
       const int64_t most = std::max<int64_t>(1, bytes / row_bytes);
       const int64_t count = (rows + most - 1) / most;

@@ -194,8 +194,8 @@ void run_forward(Problems& problems, const CpuKernels& kernels, const Tensor& q,
   problems.place_lse(sums.lse);
   const Tensor k_transposed = problems.allocate(&AttentionProblem::k_transposed);
   const Tensor v_natural = problems.allocate(&AttentionProblem::v_natural);
-  problems.for_each_key_tile(kernels.attention_pack);
-  problems.for_each_task(&AttentionProblem::tiles, kernels.attention_forward);
+  problems.for_each_key_tile(kernels.attention.pack);
+  problems.for_each_task(&AttentionProblem::tiles, kernels.attention.forward);
 }
 
 void run_backward(Problems& problems, const CpuKernels& kernels, const Tensor& output_gradient,
@@ -219,9 +219,9 @@ void run_backward(Problems& problems, const CpuKernels& kernels, const Tensor& o
   const Tensor k_natural = problems.allocate(&AttentionProblem::k_natural);
   const Tensor dk_parts = problems.allocate(&AttentionProblem::dk_parts, /*by_part=*/true);
   const Tensor dv_parts = problems.allocate(&AttentionProblem::dv_parts, /*by_part=*/true);
-  problems.for_each_key_tile(kernels.attention_pack);
-  problems.for_each_task(&AttentionProblem::parts, kernels.attention_backward);
-  problems.for_each_key_tile(kernels.attention_reduce);
+  problems.for_each_key_tile(kernels.attention.pack);
+  problems.for_each_task(&AttentionProblem::parts, kernels.attention.backward);
+  problems.for_each_key_tile(kernels.attention.reduce);
 }
 
 std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,

@@ -25,7 +25,7 @@ struct Head {
     return smaller(kTile, problem.key_length - key_tile * kTile);
   }
   // Those of a tile of queries that are computed: the last tile may end early.
-  int64_t computed_rows(int64_t tile) const { return round_up(count(tile), SFTBENCH_BLOCK_ROWS); }
+  int64_t computed_rows(int64_t tile) const { return round_up(count(tile), kBlockRows); }
   // Of a tile of queries, the key tiles that it sees: [first, end). None where the window ends
   // behind the keys.
   int64_t first_key_tile(int64_t tile) const {
@@ -126,20 +126,21 @@ SFTBENCH_INLINE void keep_keys(const Head& head, int64_t query_head, int64_t que
 // Where rows of floats [rows, padded D] go.
 struct WrittenRows {
   int64_t at, stride;  // of the first element, and between rows
-  int64_t count;
+  int64_t count, width;
 };
 
-// Writes rows times a factor per row into the tensor, or adds them to what is there.
+// Writes rows of values, `stride` apart, times a factor per row into the tensor, or adds them to
+// what is there.
 template <class T>
-void write_rows(const AttentionProblem& p, void* tensor, const WrittenRows& to, const float* values,
+void write_rows(void* tensor, const WrittenRows& to, const float* values, int64_t stride,
                 const float* factors, bool adds) {
   T* out = static_cast<T*>(tensor) + to.at;
   for (int64_t row = 0; row < to.count; ++row) {
     const float factor = factors == nullptr ? 1.0f : factors[row];
     sweep(
-        p.dim, [&](int64_t i, auto n) __attribute__((always_inline)) {
+        to.width, [&](int64_t i, auto n) __attribute__((always_inline)) {
           T* element = out + row * to.stride + i;
-          const F value = load(values + row * p.padded_dim() + i, n) * factor;
+          const F value = load(values + row * stride + i, n) * factor;
           store(element, adds ? load(element, n) + value : value, n);
         });
   }
@@ -150,18 +151,27 @@ void write_queries(const Head& head, void* tensor, int64_t tile, int64_t query_h
                    const float* values, const float* factors = nullptr) {
   const AttentionProblem& p = head.problem;
   write_rows<T>(
-      p, tensor,
-      {head.offset(tile, p.q_row, p.heads, query_head), p.heads * p.dim, head.count(tile)}, values,
-      factors, p.adds && factors == nullptr);
+      tensor,
+      {head.offset(tile, p.q_row, p.heads, query_head), p.heads * p.dim, head.count(tile), p.dim},
+      values, p.padded_dim(), factors, p.adds && factors == nullptr);
 }
 
-template <class T>
-void write_keys(const Head& head, void* tensor, int64_t key_tile, const float* values) {
+// Of sums as add_over_queries leaves them.
+template <class Units, class T>
+void write_keys(const Head& head, void* tensor, int64_t key_tile, const float* sums) {
   const AttentionProblem& p = head.problem;
-  write_rows<T>(p, tensor,
-                {head.offset(key_tile, p.k_row, p.kv_heads, head.kv_head), p.kv_heads * p.dim,
-                 head.key_count(key_tile)},
-                values, nullptr, p.adds);
+  const WrittenRows to{head.offset(key_tile, p.k_row, p.kv_heads, head.kv_head), p.kv_heads * p.dim,
+                       head.key_count(key_tile), p.dim};
+#ifdef SFTBENCH_HAS_TILES
+  float block[kTile * kTileUnits];
+  for (int64_t i = 0; i < p.dim; i += kTileUnits) {
+    transpose_units(sums + i * kTile, kTile, kTileUnits, kTile, block, kTileUnits);
+    write_rows<T>(tensor, {to.at + i, to.stride, to.count, smaller(kTileUnits, p.dim - i)}, block,
+                  kTileUnits, nullptr, p.adds);
+  }
+#else
+  write_rows<T>(tensor, to, sums, p.padded_dim(), nullptr, p.adds);
+#endif
 }
 
 template <class Units, class T>
@@ -225,7 +235,8 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
   const AttentionProblem& p = head.problem;
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
-    const int64_t keys = head.diagonal(tile, key_tile) ? round_up(row + 1, kStep) : kTile;
+    const int64_t keys =
+        head.diagonal(tile, key_tile) ? round_up(row + 1, larger(kStep, kBlockRows)) : kTile;
     float* s = scores + row * kTile;
     if (p.cap > 0) cap_scores(p, keys, s);
     if (p.slopes != nullptr) lean_scores(p, query_head, tile * kTile + row, key_tile, keys, s);
@@ -289,6 +300,7 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
   float* scores = scratch + kTile * dim + kTile * kTile;
   float* output = scores + kTile * kTile;
   RunningSoftmax running;
+  [[maybe_unused]] const typename Units::Session session{};
   for (int64_t member = 0; member < head.group(); ++member) {
     const int64_t query_head = head.kv_head * head.group() + member;
     pack_rows<Units>(head.queries<T>(p.q, tile, query_head), rows, q);
@@ -324,6 +336,20 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
 
 // --- backward ------------------------------------------------------------------------------------
 
+// The right operand of add_over_queries.
+template <class Units, class T>
+void pack_queries(const Rows<T>& x, int64_t rows, uint32_t* out) {
+#ifdef SFTBENCH_HAS_TILES
+  // Pairs take half of the room for floats: the other half holds them before they are transposed.
+  uint32_t* natural = out + kTile * x.padded_dim / 2;
+  pack_natural<Units>(x, rows, natural);
+  transpose_units(reinterpret_cast<const float*>(natural), x.padded_dim, rows / 2, x.padded_dim,
+                  reinterpret_cast<float*>(out), kTile / 2);
+#else
+  pack_natural<Units>(x, rows, out);
+#endif
+}
+
 // Recomputes the probabilities of a tile from the log-sum-exp and forms the gradient of the scores;
 // each in the layout of its product.
 struct ScoreTiles {
@@ -338,7 +364,8 @@ void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t k
   const AttentionProblem& p = head.problem;
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); row += 2) {
-    const int64_t keys = head.diagonal(tile, key_tile) ? round_up(row + 2, kLanes) : kTile;
+    const int64_t keys =
+        head.diagonal(tile, key_tile) ? round_up(row + 2, larger(kLanes, kBlockRows)) : kTile;
     if (p.cap > 0) {
       cap_scores(p, keys, t.scores + row * kTile);
       cap_scores(p, keys, t.scores + (row + 1) * kTile);
@@ -414,16 +441,17 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
   const LeftOperand d_scores = Units::kPer == 1 ? LeftOperand{t.d_scores_pairs, kTile, 1}
                                                 : LeftOperand{t.d_scores_rows, tile_units, 1};
   const int64_t part_at = (kv_head_index * p.parts + part) * p.key_tiles() * tile_numel;
+  [[maybe_unused]] const typename Units::Session session{};
   for (int64_t tile = part; tile < p.tiles(); tile += p.parts) {
-    const int64_t rows = head.computed_rows(tile), row_units = rows / Units::kPer;
+    const int64_t rows = head.computed_rows(tile);
     for (int64_t member = 0; member < head.group(); ++member) {
       const int64_t query_head = head.kv_head * head.group() + member;
       const Rows<T> q = head.queries<T>(p.q, tile, query_head);
       const Rows<T> gradient = head.queries<T>(p.output_gradient, tile, query_head);
       pack_rows<Units>(q, rows, q_rows);
-      pack_natural<Units>(q, rows, q_natural);
+      pack_queries<Units>(q, rows, q_natural);
       pack_rows<Units>(gradient, rows, gradient_rows);
-      pack_natural<Units>(gradient, rows, gradient_natural);
+      pack_queries<Units>(gradient, rows, gradient_natural);
       row_statistics<T>(head, tile, query_head, lse, delta);
       const int64_t first = head.first_key_tile(tile), end = head.end_key_tile(tile);
       if (first >= end) continue;  // dq has what other keys gave
@@ -434,8 +462,6 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
         const bool diagonal = head.diagonal(tile, key_tile);
         const auto over_head =
             diagonal ? multiply<Units, Need::kColumnsToRow> : multiply<Units, Need::kAll>;
-        const auto over_queries =
-            diagonal ? multiply<Units, Need::kUnitsFromRow> : multiply<Units, Need::kAll>;
         const auto over_keys =
             diagonal ? multiply<Units, Need::kUnitsToRow> : multiply<Units, Need::kAll>;
         const int64_t keys = diagonal ? rows : kTile;
@@ -446,9 +472,9 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
         (p.drop_threshold > 0
              ? differentiate<Units, true>
              : differentiate<Units, false>)(head, query_head, tile, key_tile, lse, delta, t);
-        over_queries({t.probabilities_pairs, 1, kTile}, gradient_natural, keys, dim, row_units, dv,
-                     true);
-        over_queries({t.d_scores_pairs, 1, kTile}, q_natural, keys, dim, row_units, dk, true);
+        add_over_queries<Units>(t.probabilities_pairs, gradient_natural, diagonal, keys, rows, dim,
+                                dv);
+        add_over_queries<Units>(t.d_scores_pairs, q_natural, diagonal, keys, rows, dim, dk);
         over_keys(d_scores, p.k_natural + at, rows, dim, tile_units, dq, key_tile > first);
       }
       if (p.adds) {
@@ -461,7 +487,7 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
 }
 
 // Adds up the parts of the gradients of a tile of keys and values.
-template <class T>
+template <class Units, class T>
 void attention_reduce(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
   const Head head(p, kv_head_index);
   const int64_t tile_numel = kTile * p.padded_dim(), part_numel = p.key_tiles() * tile_numel;
@@ -475,12 +501,20 @@ void attention_reduce(const AttentionProblem& p, int64_t kv_head_index, int64_t 
     }
   }
   if (p.adds) {
-    write_keys<float>(head, p.dk, tile, p.dk_parts + at);
-    write_keys<float>(head, p.dv, tile, p.dv_parts + at);
+    write_keys<Units, float>(head, p.dk, tile, p.dk_parts + at);
+    write_keys<Units, float>(head, p.dv, tile, p.dv_parts + at);
   } else {
-    write_keys<T>(head, p.dk, tile, p.dk_parts + at);
-    write_keys<T>(head, p.dv, tile, p.dv_parts + at);
+    write_keys<Units, T>(head, p.dk, tile, p.dk_parts + at);
+    write_keys<Units, T>(head, p.dv, tile, p.dv_parts + at);
   }
+}
+
+template <class Units, class T>
+constexpr AttentionKernels attention_kernels() {
+  return {.pack = attention_pack<Units, T>,
+          .forward = attention_forward<Units, T>,
+          .backward = attention_backward<Units, T>,
+          .reduce = attention_reduce<Units, T>};
 }
 
 }  // namespace sftbench::ops::SFTBENCH_ISA

@@ -227,7 +227,7 @@ bool cpu_multiplies(torch::Dtype dtype) {
     case torch::kFloat32:
       return onednn_fails;
     case torch::kBFloat16:
-      return onednn_fails || cpu_instructions() != CpuInstructions::kAvx512Bf16;
+      return onednn_fails || cpu_instructions() < CpuInstructions::kAvx512Bf16;
     default:
       return dtype == torch::kFloat16;
   }

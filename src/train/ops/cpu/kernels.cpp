@@ -1,5 +1,8 @@
 #include "ops/cpu/kernels.h"
 
+#include <algorithm>
+#include <array>
+
 namespace sftbench::ops {
 
 namespace baseline {
@@ -15,7 +18,22 @@ namespace avx512_bf16 {
 extern const CpuKernels kKernels[3];
 }
 
+namespace amx {
+extern const AttentionKernels kAttention;
+}
+
 namespace {
+
+// Of AMX only attention in bfloat16 differs.
+const CpuKernels* amx_table() {
+  static const std::array<CpuKernels, 3> table = [] {
+    std::array<CpuKernels, 3> kernels;
+    std::copy_n(avx512_bf16::kKernels, kernels.size(), kernels.begin());
+    kernels[static_cast<size_t>(CpuType::kBFloat16)].attention = amx::kAttention;
+    return kernels;
+  }();
+  return table.data();
+}
 
 const CpuKernels* table_of(CpuInstructions instructions) {
   switch (instructions) {
@@ -26,9 +44,11 @@ const CpuKernels* table_of(CpuInstructions instructions) {
     case CpuInstructions::kAvx512:
       return avx512::kKernels;
     case CpuInstructions::kAvx512Bf16:
+      return avx512_bf16::kKernels;
+    case CpuInstructions::kAmx:
       break;
   }
-  return avx512_bf16::kKernels;
+  return amx_table();
 }
 
 }  // namespace

@@ -141,6 +141,16 @@ struct GatedNormRows {
   int64_t rows, groups, width;
 };
 
+// Scratch: attention_scratch_numel() floats per thread.
+struct AttentionKernels {
+  void (*pack)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
+  void (*forward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile,
+                  float* scratch);
+  void (*backward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t part,
+                   float* scratch);
+  void (*reduce)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
+};
+
 struct CpuKernels {
   void (*rms_norm_forward)(const void* x, const void* weight, void* y, float* rstd, int64_t rows,
                            int64_t width, float epsilon);
@@ -180,13 +190,7 @@ struct CpuKernels {
                          float gradient_scale);
   float (*sum_of_squares)(const void* x, int64_t n);
 
-  // Attention. Scratch: attention_scratch_numel() floats per thread.
-  void (*attention_pack)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
-  void (*attention_forward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile,
-                            float* scratch);
-  void (*attention_backward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t part,
-                             float* scratch);
-  void (*attention_reduce)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
+  AttentionKernels attention;
 
   // Matrix products (gemm_kernels.h). A left panel has gemm_rows vectors, a right one
   // gemm_columns; what lies beyond the operand is 0.

@@ -29,7 +29,7 @@ void multiply_strips(LeftOperand a, const float* b, int64_t rows, int64_t column
         const int64_t first = kNeed == Need::kUnitsFromRow ? i : 0;
         const int64_t last = kNeed == Need::kUnitsToRow ? smaller(i + kRows, depth) : depth;
         const int64_t limit = kNeed == Need::kColumnsToRow ? round_up(i + kRows, kLanes) : columns;
-        multiply_columns<FloatUnits, SFTBENCH_BLOCK_VECTORS>(
+        multiply_columns<FloatUnits, SFTBENCH_BLOCK_ROWS, SFTBENCH_BLOCK_VECTORS>(
             {a.data + i * a.row + (k + first) * a.unit, a.row, a.unit},
             right + (k + first) * columns, columns, last - first, c + i * columns,
             accumulate || k > 0, j, smaller(j + kTile, limit));

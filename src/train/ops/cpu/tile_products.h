@@ -6,6 +6,9 @@
 
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/simd.h"
+#ifdef SFTBENCH_HAS_TILES
+#include "ops/cpu/amx_products.h"
+#endif
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
@@ -24,6 +27,8 @@ SFTBENCH_INLINE int64_t round_up(int64_t n, int64_t step) {
 // One float a unit.
 struct FloatUnits {
   static constexpr int64_t kPer = 1;  // elements in a unit
+  static constexpr bool kTiles = false;
+  struct Session {};  // of a kernel's products
   static SFTBENCH_INLINE F multiply_add(F sum, uint32_t a, F b) {
     float factor;
     __builtin_memcpy(&factor, &a, sizeof factor);
@@ -36,6 +41,8 @@ struct FloatUnits {
 // takes subnormals for 0, as its products do.
 struct PairUnits {
   static constexpr int64_t kPer = 2;
+  static constexpr bool kTiles = false;
+  struct Session {};
   static SFTBENCH_INLINE F multiply_add(F sum, uint32_t a, F b) {
     return (F)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(a)),
                                (__m512bh)b);
@@ -55,6 +62,17 @@ struct PairUnits {
   }
 };
 #endif
+
+#ifdef SFTBENCH_HAS_TILES
+// Pairs whose products are those of whole tiles.
+struct TileUnits : PairUnits {
+  static constexpr bool kTiles = true;
+  using Session = TileShapes;
+};
+#endif
+
+// Rows of a result that are formed together.
+constexpr int64_t kBlockRows = SFTBENCH_BLOCK_ROWS;
 
 // Element (i, k) of a left operand is data[i * row + k * unit]: the transposed product needs no
 // copy.
@@ -102,35 +120,89 @@ SFTBENCH_INLINE void multiply_block(LeftOperand a, const uint32_t* b, int64_t b_
 enum class Need { kAll, kColumnsToRow, kUnitsToRow, kUnitsFromRow };
 
 // Columns [j, end), kVectors registers at a time as long as there are so many.
-template <class Units, int kVectors>
+template <class Units, int kRows, int kVectors>
 SFTBENCH_INLINE void multiply_columns(LeftOperand a, const uint32_t* b, int64_t columns,
                                       int64_t units, float* c, bool accumulate, int64_t j,
                                       int64_t end) {
   constexpr int64_t kWidth = kVectors * kLanes;
   for (; j + kWidth <= end; j += kWidth) {
-    multiply_block<Units, SFTBENCH_BLOCK_ROWS, kVectors>(a, b + j, columns, units, c + j, columns,
-                                                         accumulate);
+    multiply_block<Units, kRows, kVectors>(a, b + j, columns, units, c + j, columns, accumulate);
   }
   if constexpr (kVectors > 1) {
-    multiply_columns<Units, kVectors - 1>(a, b, columns, units, c, accumulate, j, end);
+    multiply_columns<Units, kRows, kVectors - 1>(a, b, columns, units, c, accumulate, j, end);
   }
 }
 
+#ifdef SFTBENCH_HAS_TILES
+// Columns [0, end) of kDown tiles of rows; vectors multiply the units beyond the last whole tile.
+template <int kDown>
+SFTBENCH_INLINE void multiply_columns_of_tiles(LeftOperand a, const uint32_t* b, int64_t columns,
+                                               int64_t units, float* c, bool accumulate,
+                                               int64_t end) {
+  const int64_t tiles = units / kTileUnits, whole = tiles * kTileUnits;
+  const Tiles left{a.data, a.row, kTileUnits * a.row, kTileUnits};
+  for (int64_t j = 0; j < end; j += 2 * kTileUnits) {
+    const Tiles right{b + j, columns, kTileUnits, kTileUnits * columns};
+    (j + 2 * kTileUnits <= end
+         ? multiply_tiles<kDown, 2>
+         : multiply_tiles<kDown, 1>)(left, right, tiles, c + j, columns, accumulate);
+  }
+  if (whole == units) return;
+  for (int64_t row = 0; row < kDown * kTileUnits; row += 4) {
+    multiply_columns<PairUnits, 4, 4>({a.data + row * a.row + whole, a.row, 1}, b + whole * columns,
+                                      columns, units - whole, c + row * columns, true, 0, end);
+  }
+}
+#endif
+
 // c [rows, columns] (+)= a [rows, positions or the head in units] b [units, columns]; columns is a
-// multiple of kLanes, rows one of SFTBENCH_BLOCK_ROWS, which divides kLanes.
+// multiple of kLanes, rows one of kBlockRows.
 template <class Units, Need kNeed>
 void multiply(LeftOperand a, const uint32_t* b, int64_t rows, int64_t columns, int64_t units,
               float* c, bool accumulate) {
-  constexpr int64_t kRows = SFTBENCH_BLOCK_ROWS;
-  static_assert(kLanes % kRows == 0 && kRows % Units::kPer == 0);
-  for (int64_t i = 0; i < rows; i += kRows) {
+  static_assert(kBlockRows % Units::kPer == 0);
+  for (int64_t i = 0; i < rows; i += kBlockRows) {
     const int64_t first = kNeed == Need::kUnitsFromRow ? i / Units::kPer : 0;
-    const int64_t last = kNeed == Need::kUnitsToRow ? (i + kRows) / Units::kPer : units;
-    const int64_t end = kNeed == Need::kColumnsToRow ? round_up(i + kRows, kLanes) : columns;
-    multiply_columns<Units, SFTBENCH_BLOCK_VECTORS>(
-        {a.data + i * a.row + first * a.unit, a.row, a.unit}, b + first * columns, columns,
-        last - first, c + i * columns, accumulate, 0, end);
+    const int64_t last = kNeed == Need::kUnitsToRow ? (i + kBlockRows) / Units::kPer : units;
+    const int64_t end = kNeed == Need::kColumnsToRow ? round_up(i + kBlockRows, kLanes) : columns;
+    const LeftOperand left{a.data + i * a.row + first * a.unit, a.row, a.unit};
+    const uint32_t* right = b + first * columns;
+#ifdef SFTBENCH_HAS_TILES
+    multiply_columns_of_tiles<2>(left, right, columns, last - first, c + i * columns, accumulate,
+                                 end);
+#else
+    multiply_columns<Units, SFTBENCH_BLOCK_ROWS, SFTBENCH_BLOCK_VECTORS>(
+        left, right, columns, last - first, c + i * columns, accumulate, 0, end);
+#endif
   }
+}
+
+// sums += left^T right over `rows` queries, of `keys` of them: the gradients of keys and values.
+// left: [units of queries, kTile keys]. On the diagonal no query sees a key behind it. Tiles have
+// the rows of their left operand one behind the other, so that they take the transposed right one,
+// [D, kTile in units], and add up the transposed sums, [D, kTile]. Others: [units of queries, D]
+// and [kTile, D].
+template <class Units>
+void add_over_queries(const uint32_t* left, const uint32_t* right, bool diagonal, int64_t keys,
+                      int64_t rows, int64_t dim, float* sums) {
+  const int64_t units = rows / Units::kPer;
+#ifdef SFTBENCH_HAS_TILES
+  constexpr int64_t kUnits = kTile / Units::kPer;
+  for (int64_t key = 0; key < keys; key += kBlockRows) {
+    const int64_t first = diagonal ? key / Units::kPer : 0;
+    const uint32_t* pairs = left + first * kTile + key;
+    for (int64_t i = 0; i < dim; i += kBlockRows) {
+      const LeftOperand transposed{right + i * kUnits + first, kUnits, 1};
+      (i + kBlockRows <= dim ? multiply_columns_of_tiles<2>
+                             : multiply_columns_of_tiles<1>)(transposed, pairs, kTile,
+                                                             units - first, sums + i * kTile + key,
+                                                             true, kBlockRows);
+    }
+  }
+#else
+  (diagonal ? multiply<Units, Need::kUnitsFromRow>
+            : multiply<Units, Need::kAll>)({left, 1, kTile}, right, keys, dim, units, sums, true);
+#endif
 }
 
 // --- packing -------------------------------------------------------------------------------------
