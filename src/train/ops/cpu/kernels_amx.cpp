@@ -4,7 +4,7 @@
 #include "ops/cpu/kernels.h"
 
 #pragma GCC target( \
-    "amx-tile,amx-bf16,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,f16c,prefer-vector-width=512")
+    "amx-tile,amx-bf16,avx512bf16,avx512bw,avx512dq,avx512vl,fma,bmi,bmi2,prefer-vector-width=512")
 #define SFTBENCH_ISA amx
 #define SFTBENCH_HAS_AVX512
 #define SFTBENCH_HAS_BF16_PRODUCTS
