@@ -3,6 +3,9 @@
 // translation unit five seconds more. Only modules that are compiled against libtorch include it.
 #pragma once
 
+// First: clang wants all of a type that libtorch 1.13 has vectors of.
+#include <ATen/core/ivalue.h>
+
 #include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -2,9 +2,9 @@
 #include <immintrin.h>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/target.h"
 
-#pragma GCC target( \
-    "amx-tile,amx-bf16,avx512bf16,avx512bw,avx512dq,avx512vl,fma,bmi,bmi2,prefer-vector-width=512")
+SFTBENCH_TARGET("amx-tile,amx-bf16,avx512bf16,avx512bw,avx512dq,avx512vl,fma,bmi,bmi2")
 #define SFTBENCH_ISA amx
 #define SFTBENCH_HAS_AVX512
 #define SFTBENCH_HAS_BF16_PRODUCTS
@@ -19,3 +19,5 @@ extern const AttentionKernels kAttention;
 const AttentionKernels kAttention = attention_kernels<TileUnits, BFloat16>();
 
 }  // namespace sftbench::ops::amx
+
+SFTBENCH_END_TARGET

@@ -2,10 +2,13 @@
 #include <immintrin.h>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/target.h"
 
-#pragma GCC target("avx2,fma,bmi,bmi2,f16c")
+SFTBENCH_TARGET("avx2,fma,bmi,bmi2,f16c")
 #define SFTBENCH_ISA avx2
 #define SFTBENCH_HAS_AVX2
 #define SFTBENCH_BLOCK_ROWS 4
 #define SFTBENCH_BLOCK_VECTORS 3
 #include "ops/cpu/kernel_table.h"
+
+SFTBENCH_END_TARGET

@@ -2,11 +2,13 @@
 #include <immintrin.h>
 
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/target.h"
 
-#pragma GCC target( \
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,f16c,prefer-vector-width=512")
+SFTBENCH_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,f16c")
 #define SFTBENCH_ISA avx512
 #define SFTBENCH_HAS_AVX512
 #define SFTBENCH_BLOCK_ROWS 4
 #define SFTBENCH_BLOCK_VECTORS 4
 #include "ops/cpu/kernel_table.h"
+
+SFTBENCH_END_TARGET
