@@ -36,5 +36,12 @@ TEST(TextTest, WordsAreQuotedWhereAShellNeedsIt) {
   EXPECT_EQ(shell_quoted("['True']"), "'['\\''True'\\'']'");
 }
 
+TEST(TextTest, OfManyPartsTwentyAreNamed) {
+  std::vector<std::string> parts(20, "a");
+  EXPECT_EQ(join_some(parts), join(parts));
+  parts.insert(parts.end(), {"b", "c"});
+  EXPECT_EQ(join_some(parts), join(std::vector<std::string>(20, "a")) + " and 2 more");
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -1,5 +1,6 @@
 #include "sftbench/base/yaml_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
@@ -7,6 +8,8 @@
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
+
+using testing::HasSubstr;
 
 TEST(YamlTextTest, EveryReaderGetsTheSameTextsBack) {
   const std::vector<std::string> texts = {
@@ -27,6 +30,11 @@ TEST(YamlTextTest, EveryReaderGetsTheSameTextsBack) {
   }
   EXPECT_TRUE(read["empty"].IsMap());
   EXPECT_EQ(read["n"].as<int>(), 3);
+}
+
+TEST(YamlTextTest, LinesStandAsLines) {
+  EXPECT_THAT(yaml_document({{"k", "a\nb\n"}}), HasSubstr("k: |\n  a\n  b\n"));
+  EXPECT_THAT(yaml_document({{"k", "a\nb"}}), HasSubstr("k: \"a\\nb\"\n"));
 }
 
 // sftbench's reader of YAML 1.1 resolves scalars as PyYAML does.

@@ -78,6 +78,9 @@ TEST(OpenCheckpoint, FolderWithoutWeightsNamesWhatItHas) {
   folder.write("config.json", "{}");
   EXPECT_THAT(error_of(folder.path()),
               HasSubstr("no weights that can be read; it has pytorch_model.bin; expected"));
+  for (const char* name : {"a.gguf", "b.pt", "c.pth", "d.safetensors"}) folder.write(name, "");
+  EXPECT_THAT(error_of(folder.path()),
+              HasSubstr("it has a.gguf, b.pt, c.pth, d.safetensors, pytorch_model.bin; expected"));
   EXPECT_EQ(error_of(folder.path() / "absent"),
             (folder.path() / "absent").string() +
                 ": no such folder; expected a folder with model.safetensors");

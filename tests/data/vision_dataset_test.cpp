@@ -212,6 +212,20 @@ TEST(ChatTemplateTest, RendersAsTransformersDoes) {
   }
 }
 
+TEST(ChatTemplateTest, TheFormIsThatOfTheModelsOwnTemplate) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "chat_form";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const auto form_of = [&](const std::string& text) {
+    write_file_atomic(folder / "chat_template.jinja", text);
+    return chat_form_of(folder);
+  };
+  EXPECT_EQ(chat_form_of(folder), std::nullopt);
+  EXPECT_EQ(form_of("{{ '<|user|>' }}"), ChatForm::kGraniteVision);
+  EXPECT_EQ(form_of("[INST] <image>"), ChatForm::kLlavaMistral);
+  EXPECT_THROW(form_of("[INST] text"), InputError);
+}
+
 TEST(ChatTemplateTest, NamesARoleWithoutAPlace) {
   EXPECT_EQ(error_of([] {
               render_chat(ChatForm::kLlavaMistral, {{"system", {}}});

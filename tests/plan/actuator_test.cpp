@@ -105,6 +105,14 @@ TEST_F(ActuatorTest, WhatHasNoEffectHereIsNamed) {
   EXPECT_TRUE(warnings_.empty());
 }
 
+TEST_F(ActuatorTest, TheResourceInWhichAdoStoresItIsRead) {
+  EXPECT_EQ(read(file("c.yaml",
+                      "kind: actuatorconfiguration\nconfig:\n  actuatorIdentifier: SFTTrainer\n"
+                      "  parameters: {output_dir: /out}\n"))
+                .output_dir,
+            "/out");
+}
+
 TEST_F(ActuatorTest, TrackersAreAListOfTexts) {
   const std::string path =
       file("c.yaml", "parameters:\n  trackers: [tensorboard=/runs, 'mlflow=http://h:1']\n");

@@ -32,7 +32,7 @@ def yaml_scalars():
     texts = """no No NO nO yes Yes YES on On ON off Off OFF true True TRUE tRue false y n null Null NULL ~ nil None
     0 1 -1 +1 007 08 0o17 017 -017 0x1F 0X1F 0x 0b101 0b2 0b 1_000 _1 1__0 0_7 12e3 1e5 1e-5 1.0e-5 1.0e5 1.e+3 1.
     .5 -.5 +.5 .e1 . -. 1.5 -1.5 +1.5 1_0.5 1.5_0 1.5e+3 1.5E-3 1.5e3 .inf -.inf +.inf .Inf .INF .iNf .nan .NaN -.nan
-    1:30 1:30:00 -1:30 1:60 0:30 01:30 1:3 190:20:30 1:30.5 2.8 2.8.2 3.0.0.1 2.1.2 0.1.2 bfloat16 - -- +- 1- 1+1
+    1:30 1:30:00 -1:30 1:60 1:234 0:30 01:30 1:3 190:20:30 1:30.5 2.8 2.8.2 3.0.0.1 2.1.2 0.1.2 bfloat16 - -- +- 1- 1+1
     99999999999 9223372036854775807 -9223372036854775807 0.0 -0.0 00 0.30 1.7976931348623157e+308 4.9e-324
     [ ] smollm2-135m NVIDIA-H100-PCIe 1,000 =""".split()
     texts = [t for t in texts if t not in "[ ]".split()]

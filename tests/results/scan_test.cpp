@@ -173,16 +173,20 @@ TEST(ScanTest, StepTimesLeaveOutTheWarmUp) {
   m.extra["warmup_steps"] = 2;
   m.extra["step_seconds"] = {9.0, 8.0, 1.0, 2.0, 3.0, 4.0};
   put(directory, m, "k");
-  m.extra["warmup_steps"] = 99;  // more than there are
+  m.extra["warmup_steps"] = 5;
   put(directory, m, "l");
+  m.extra["warmup_steps"] = 99;  // more than there are
+  put(directory, m, "m");
   const StoreScan scan = ResultStore(directory).scan();
-  ASSERT_THAT(scan.results, SizeIs(2));
+  ASSERT_THAT(scan.results, SizeIs(3));
   const StepTimes& steps = scan.results[0].steps;
   EXPECT_EQ(steps.count, 4);
   EXPECT_DOUBLE_EQ(steps.mean_s, 2.5);
   EXPECT_DOUBLE_EQ(steps.deviation_s, 1.2909944487358056);  // sqrt(5 / 3)
   EXPECT_DOUBLE_EQ(steps.autocorrelation, 0.25);            // (0.75 - 0.25 + 0.75) / 5
-  EXPECT_EQ(scan.results[1].steps.count, 0);
+  EXPECT_EQ(scan.results[1].steps.count, 1);
+  EXPECT_EQ(scan.results[1].steps.deviation_s, 0);
+  EXPECT_EQ(scan.results[2].steps.count, 0);
 }
 
 TEST(ScanTest, ManyFilesComeByExperimentKeyAndSample) {
