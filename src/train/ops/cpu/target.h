@@ -1,5 +1,5 @@
-// The instructions of what follows in a file, up to SFTBENCH_END_TARGET. What stands before, other headers too, is compiled for
-// any processor. Each compiler has a pragma of its own.
+// The instructions of what follows in a file, up to SFTBENCH_END_TARGET. What stands before, other
+// headers too, is compiled for any processor. Each compiler has a pragma of its own.
 #pragma once
 
 #define SFTBENCH_PRAGMA(...) _Pragma(#__VA_ARGS__)
