@@ -65,10 +65,11 @@ struct Launched {
 // Of what is set here: what ranks read, and what a rank elsewhere does not have by itself.
 std::vector<std::pair<std::string, std::string>> passed_on(const Environment& environment) {
   std::vector<std::pair<std::string, std::string>> all;
-  for (const auto& [name, value] : environment) {
-    const bool wanted = std::any_of(kPassedOn.begin(), kPassedOn.end(),
-                                    [&](const char* prefix) { return name.rfind(prefix, 0) == 0; });
-    if (wanted) all.emplace_back(name, value);
+  for (const auto& variable : environment) {
+    const bool wanted = std::any_of(kPassedOn.begin(), kPassedOn.end(), [&](const char* prefix) {
+      return variable.first.starts_with(prefix);
+    });
+    if (wanted) all.emplace_back(variable);
   }
   if (environment.count(kSecret) == 0 && environment.count(kSecretFile) == 0) {
     all.emplace_back(kSecret, random_text());

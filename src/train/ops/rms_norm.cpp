@@ -138,9 +138,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
 
 NormedSum add_rms_norm(const Tensor& x, const Tensor& addend, double scale, const Tensor& weight,
                        double epsilon) {
-  constexpr const char* kOp = "add_rms_norm";
-  check_shapes(kOp, x, weight);
-  if (addend.defined()) require_like(addend, kOp, "addend", x.sizes().vec(), x);
+  constexpr const char* kSum = "add_rms_norm";
+  check_shapes(kSum, x, weight);
+  if (addend.defined()) require_like(addend, kSum, "addend", x.sizes().vec(), x);
   const bool differentiable =
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (addend.defined() && addend.requires_grad()));
