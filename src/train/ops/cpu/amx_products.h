@@ -2,14 +2,14 @@
 // of 16 units. See simd.h for how this file is compiled.
 #pragma once
 
-#include "ops/cpu/transpose.h"
+#include "ops/cpu/simd.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
 constexpr int64_t kTileUnits = 16;  // rows of a tile, and units of a row
 
-// Shapes of the tile registers, for as long as it lives. oneDNN remembers which shapes it gave to a
-// thread, so that they are given back.
+// Gives the tile registers their shapes for as long as it lives. Then it restores those that
+// another library may have set for this thread.
 class TileShapes {
  public:
   TileShapes() {
@@ -89,19 +89,6 @@ SFTBENCH_INLINE void multiply_tiles(const Tiles& a, const Tiles& b, int64_t tile
   if constexpr (kAcross == 2) _tile_stored(1, c + kTileUnits, c_stride * kBytes);
   if constexpr (kDown == 2) _tile_stored(2, below, c_stride * kBytes);
   if constexpr (kDown * kAcross == 4) _tile_stored(3, below + kTileUnits, c_stride * kBytes);
-}
-
-// to [columns, rows] = from [rows, columns]: 32-bit units, multiples of 16 of both.
-SFTBENCH_INLINE void transpose_units(const float* from, int64_t from_stride, int64_t rows,
-                                     int64_t columns, float* to, int64_t to_stride) {
-  for (int64_t row = 0; row < rows; row += kTileUnits) {
-    for (int64_t column = 0; column < columns; column += kTileUnits) {
-      F block[kTileUnits];
-      for (int i = 0; i < kTileUnits; ++i) block[i] = load(from + (row + i) * from_stride + column);
-      transpose(block);
-      for (int i = 0; i < kTileUnits; ++i) store(to + (column + i) * to_stride + row, block[i]);
-    }
-  }
 }
 
 }  // namespace sftbench::ops::SFTBENCH_ISA

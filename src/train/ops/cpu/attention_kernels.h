@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/cpu/attention_scores.h"
+#include "ops/cpu/transpose.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
@@ -48,7 +49,7 @@ void write_keys(const Head& head, void* tensor, int64_t key_tile, const float* s
 #ifdef SFTBENCH_HAS_TILES
   float block[kTile * kTileUnits];
   for (int64_t i = 0; i < p.dim; i += kTileUnits) {
-    transpose_units(sums + i * kTile, kTile, kTileUnits, kTile, block, kTileUnits);
+    transpose_matrix(sums + i * kTile, kTile, kTileUnits, kTile, block, kTileUnits);
     write_rows<T>(tensor, {to.at + i, to.stride, to.count, smaller(kTileUnits, p.dim - i)}, block,
                   kTileUnits, nullptr, p.adds);
   }
@@ -226,8 +227,8 @@ void pack_queries(const Rows<T>& x, int64_t rows, uint32_t* out) {
   // Pairs take half of the room for floats: the other half holds them before they are transposed.
   uint32_t* natural = out + kTile * x.padded_dim / 2;
   pack_natural<Units>(x, rows, natural);
-  transpose_units(reinterpret_cast<const float*>(natural), x.padded_dim, rows / 2, x.padded_dim,
-                  reinterpret_cast<float*>(out), kTile / 2);
+  transpose_matrix(reinterpret_cast<const float*>(natural), x.padded_dim, rows / 2, x.padded_dim,
+                   reinterpret_cast<float*>(out), kTile / 2);
 #else
   pack_natural<Units>(x, rows, out);
 #endif

@@ -10,7 +10,6 @@ SFTBENCH_TARGET("amx-tile,amx-bf16,avx512bf16,avx512bw,avx512dq,avx512vl,fma,bmi
 #define SFTBENCH_HAS_BF16_PRODUCTS
 #define SFTBENCH_HAS_TILES
 #define SFTBENCH_BLOCK_ROWS 32
-#define SFTBENCH_BLOCK_VECTORS 2
 #include "ops/cpu/attention_kernels.h"
 
 namespace sftbench::ops::amx {

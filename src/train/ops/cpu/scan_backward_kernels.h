@@ -96,7 +96,7 @@ void scan_head_backward(const ScanProblem& p, const ScanTask& task, const ScanCh
   find_decays(p, chunk, head, length, d);
   widen_chunk<T>(p.x, p.x_stride, chunk, head * p.dim, p.dim, n, w.x_LP);
   widen_chunk<T>(p.y_gradient, p.heads * p.dim, chunk, head * p.dim, p.dim, n, w.dy_LP);
-  transpose_floats(w.x_LP, length, n.dim, w.x_PL);
+  transpose_matrix(w.x_LP, n.dim, length, n.dim, w.x_PL, length);
   DecayGradients g;
   zero(g.step, length);
   zero(g.leaving, length);
@@ -135,7 +135,7 @@ void scan_head_backward(const ScanProblem& p, const ScanTask& task, const ScanCh
   // From the state before the chunk: since_start c state.
   if (!starts) {
     const float* state_NP = p.state_of(chunk, head);
-    transpose_floats(w.dy_LP, length, n.dim, w.dy_PL);
+    transpose_matrix(w.dy_LP, n.dim, length, n.dim, w.dy_PL, length);
     multiply_strips<Need::kAll>(left_operand(state_NP, n.dim, 1), w.dy_PL, n.state, length, n.dim,
                                 w.part_NL, false);
     add_scaled_columns(w.part_NL, w.c_NL, d.since_start, n.state, length, w.dc_NL, dots);
@@ -201,8 +201,8 @@ void scan_backward(const ScanProblem& p, const ScanTask& task, float* scratch) {
     const ChunkSizes n = sizes_of(p, chunk);
     widen_chunk<T>(p.b, p.b_stride, chunk, task.group * p.state, p.state, n, w.b_LN);
     widen_chunk<T>(p.c, p.c_stride, chunk, task.group * p.state, p.state, n, w.c_LN);
-    transpose_floats(w.b_LN, n.length, n.state, w.b_NL);
-    transpose_floats(w.c_LN, n.length, n.state, w.c_NL);
+    transpose_matrix(w.b_LN, n.state, n.length, n.state, w.b_NL, n.length);
+    transpose_matrix(w.c_LN, n.state, n.length, n.state, w.c_NL, n.length);
     zero(w.db_NL, n.length * n.state);
     zero(w.dc_NL, n.length * n.state);
     zero(w.d_scores_LL, n.length * n.length);
@@ -210,10 +210,10 @@ void scan_backward(const ScanProblem& p, const ScanTask& task, float* scratch) {
       scan_head_backward<T>(p, task, chunk, task.first_head + j, i == 0, i + 1 == task.chunk_count,
                             w, w.state_gradients + j * n.matrix());
     }
-    transpose_floats(w.db_NL, n.state, n.length, w.sum_LN);
+    transpose_matrix(w.db_NL, n.length, n.state, n.length, w.sum_LN, n.state);
     multiply_upper(w.d_scores_LL, w.c_LN, n.length, n.state, w.sum_LN, true);
     write_part(p, task, chunk, w.sum_LN, n.state, p.b_parts);
-    transpose_floats(w.dc_NL, n.state, n.length, w.sum_LN);
+    transpose_matrix(w.dc_NL, n.length, n.state, n.length, w.sum_LN, n.state);
     multiply_lower(w.d_scores_LL, w.b_LN, n.length, n.state, w.sum_LN, true);
     write_part(p, task, chunk, w.sum_LN, n.state, p.c_parts);
   }

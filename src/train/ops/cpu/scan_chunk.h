@@ -65,18 +65,6 @@ inline void multiply_upper(const float* m, const float* b, int64_t rows, int64_t
   }
 }
 
-// to [columns, rows] = from^T; both are multiples of kLanes.
-inline void transpose_floats(const float* from, int64_t rows, int64_t columns, float* to) {
-  for (int64_t i = 0; i < rows; i += kLanes) {
-    for (int64_t j = 0; j < columns; j += kLanes) {
-      F block[SFTBENCH_LANES];
-      for (int64_t r = 0; r < kLanes; ++r) block[r] = load(from + (i + r) * columns + j);
-      transpose(block);
-      for (int64_t r = 0; r < kLanes; ++r) store(to + (j + r) * rows + i, block[r]);
-    }
-  }
-}
-
 // While this lives, numbers below the smallest normal one are 0. What decays passes through them,
 // and an instruction takes a hundred times as long on them.
 class WithoutSubnormals {

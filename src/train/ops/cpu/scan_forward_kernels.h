@@ -15,7 +15,7 @@ void scan_scores(const ScanProblem& p, const ScanChunkRange& chunk, int64_t grou
   float* const b_NL = memory.take(n.length * n.state);
   widen_chunk<T>(p.b, p.b_stride, chunk, group * p.state, p.state, n, b_LN);
   widen_chunk<T>(p.c, p.c_stride, chunk, group * p.state, p.state, n, c_LN);
-  transpose_floats(b_LN, n.length, n.state, b_NL);
+  transpose_matrix(b_LN, n.state, n.length, n.state, b_NL, n.length);
   multiply_strips<Need::kColumnsToRow>(left_operand(c_LN, n.state, 1), b_NL, n.length, n.length,
                                        n.state, p.scores_of(chunk, group), false);
 }

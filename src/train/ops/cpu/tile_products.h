@@ -177,11 +177,10 @@ void multiply(LeftOperand a, const uint32_t* b, int64_t rows, int64_t columns, i
   }
 }
 
-// sums += left^T right over `rows` queries, of `keys` of them: the gradients of keys and values.
-// left: [units of queries, kTile keys]. On the diagonal no query sees a key behind it. Tiles have
-// the rows of their left operand one behind the other, so that they take the transposed right one,
-// [D, kTile in units], and add up the transposed sums, [D, kTile]. Others: [units of queries, D]
-// and [kTile, D].
+// sums += left^T right over `rows` queries, for `keys` keys: the gradients of keys and values. On
+// the diagonal no query sees a key behind it. left: [units of queries, kTile keys]. right: [units
+// of queries, D]. sums: [kTile keys, D]. Tiles cannot read a transposed left operand, so they form
+// the transposed sums, [D, kTile keys], of the transposed right one, [D, kTile in units].
 template <class Units>
 void add_over_queries(const uint32_t* left, const uint32_t* right, bool diagonal, int64_t keys,
                       int64_t rows, int64_t dim, float* sums) {

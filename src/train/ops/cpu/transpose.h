@@ -72,4 +72,18 @@ SFTBENCH_INLINE void transpose(F (&v)[SFTBENCH_LANES]) {
 #endif
 }
 
+// to [columns, rows] = from [rows, columns]: 32-bit elements, multiples of kLanes of both. Strides
+// are between rows.
+SFTBENCH_INLINE void transpose_matrix(const float* from, int64_t from_stride, int64_t rows,
+                                      int64_t columns, float* to, int64_t to_stride) {
+  for (int64_t row = 0; row < rows; row += kLanes) {
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      F block[SFTBENCH_LANES];
+      for (int64_t i = 0; i < kLanes; ++i) block[i] = load(from + (row + i) * from_stride + column);
+      transpose(block);
+      for (int64_t i = 0; i < kLanes; ++i) store(to + (column + i) * to_stride + row, block[i]);
+    }
+  }
+}
+
 }  // namespace sftbench::ops::SFTBENCH_ISA
