@@ -117,6 +117,30 @@ TEST_F(TemplateTest, SnippetsRenderAsInTransformers) {
   EXPECT_GE(cases["cases"].size(), 150u);
 }
 
+// Each group's expressions that render, and those that Python refuses.
+TEST_F(TemplateTest, ProductsOfOperatorsFiltersAndMethodsRenderAsInTransformers) {
+  size_t compared = 0;
+  for (const Json& group : golden("products.json")) {
+    std::vector<std::string> texts;
+    for (const Json& one : group["render"])
+      texts.push_back(error_of("{{ " + one.get<std::string>() + " }}"));
+    std::string all;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_THAT(texts[i], StartsWith("rendered: ")) << group["render"][i];
+      all += (i == 0 ? "" : "|") +
+             texts[i].substr(std::min(texts[i].size(), std::strlen("rendered: ")));
+    }
+    EXPECT_EQ(all, group["text"].get<std::string>()) << group["render"];
+    for (const Json& one : group["fail"]) {
+      EXPECT_THAT(error_of("{{ " + one.get<std::string>() + " }}"), StartsWith("chat.jinja:"))
+          << one;
+      ++compared;
+    }
+    compared += texts.size();
+  }
+  EXPECT_GT(compared, 8000u);
+}
+
 TEST_F(TemplateTest, ConversationsRenderAsInTransformers) {
   for (const Json& one : golden("chats.json")) {
     for (const Json& conversation : one["cases"]) {

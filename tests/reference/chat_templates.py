@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders templates with transformers' own environment, for tests/jinja.
 
-  chat_templates.py                          writes tests/reference/jinja/{snippets,chats}.json
+  chat_templates.py                          writes tests/reference/jinja/{snippets,products,chats}.json
   chat_templates.py --published DIR PROGRAM  compares PROGRAM (build/*/bin/jinja_render) with transformers over every
                                              *.jinja of DIR (trl installs 70 published ones) and generated conversations
 
@@ -262,6 +262,39 @@ FAILING = r"""
 {{ none[0].x }}
 """
 
+# Every operator, filter, test and method over values of every kind, in products: what one meets by chance.
+KINDS = ("none", "true", "false", "0", "7", "-7", "2.5", "-0.5", "''", "'abc'", "'B'", "'é'", "' 12 '", "[]", "[2, 1]", "['a', 'B']", "{}",
+         "{'a': 1}", "(1, 2)", "missing", "range")
+OPERATORS = ("+", "-", "*", "/", "//", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "~", "and", "or")
+FILTERS = """abs capitalize count d('x') d('x',true) dictsort e escape first float float(1.5) int int(9) int(base=8) items|list join join('-')
+    last length list lower map('string')|list reject|list reverse|list round round(1) round(0,'ceil') safe select|list sort sort(reverse=true)
+    string title tojson trim trim('a') upper replace('a','b') indent(2)
+    format(1) select('string')|list reject('number')|list map('upper')|list""".split()
+TESTS = """boolean callable defined divisibleby(2) eq(7) even false float ge(0) gt(0) in([7,'abc',none]) integer iterable le(0) lower lt(0) mapping ne(0)
+    none number odd sameas(none) sequence string true undefined upper""".split()
+TEXTS = ("''", "'abc'", "'aXbXc'", "'  two words\\n'", "'ÀÉ straße'", "'12'", "'\\u2028x\\u00a0'", "'it\\'s'")
+METHODS = """capitalize() count('X') count('') endswith('c') endswith('X',0,2) find('X') find('X',2) find('X',-3,-1) find('') isalnum() isalpha() isdigit()
+    islower() isspace() isupper() join(['1','2']) lower() lstrip() lstrip('a ') removeprefix('a') removesuffix('c') replace('X','-')
+    replace('X','-',1) replace('','.') rfind('X') rfind('X',0,2) rsplit('X',1) rsplit() rstrip() rstrip('c') split('X') split('X',1) split(none,1)
+    split() splitlines() splitlines(true) startswith('a') startswith('X',1) startswith(('b','a')) strip() strip('ac') title() upper() index('X')""".split()
+SPACES = (9, 10, 11, 12, 13, 28, 29, 30, 31, 32, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0x200B, 27, 33)
+
+
+def products():
+    """Of each group: its expressions that render, their text, and those that fail."""
+    whites = ["'" + f"\\u{c:04x}x\\u{c:04x}" + "'.strip() | length" for c in SPACES]
+    slices = [f"'abcde'[{a}:{b}:{c}]" for a, b, c in itertools.product(("", "1", "-2", "9"), ("", "3", "-1", "-9"), ("", "2", "-1", "-2"))]
+    groups = [[f"{a} {op} {b}" for b in KINDS] for op in OPERATORS for a in KINDS]
+    groups += [[f"({a}) | {call}" for a in KINDS] for call in FILTERS] + [[f"({a}) is {call}" for a in KINDS] for call in TESTS]
+    groups += [[f"{a}.{call}" for a in TEXTS] for call in METHODS] + [whites, slices]
+    for expressions in groups:
+        # Beyond 64 bits, complex, or an address: nothing that a template prints.
+        texts = {one: rendered("{{ " + one + " }}", {}) for one in expressions}
+        works = [one for one in expressions if "text" in texts[one] and not re.search(r"\d{19}|j\)| 0[xX]|<class", texts[one]["text"])]
+        yield {"render": works, "text": "|".join(texts[one]["text"] for one in works),
+               "fail": [one for one in expressions if "error" in texts[one]]}
+
+
 # Conversations as they come, over templates written for the purpose.
 CHAT_TEMPLATES = {
     "turns": "{{ bos_token }}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
@@ -395,5 +428,6 @@ if __name__ == "__main__":
             if "error" not in case:
                 print("does not fail in transformers:", case)
         write("snippets.json", {"now": int(NOW.timestamp()), "variables": VALUES, "cases": cases})
+        write("products.json", list(products()))
         write("chats.json", [{"name": name, "template": template, "cases": [
             {"variables": v, **rendered(template, v)} for v in conversations_of(template)]} for name, template in CHAT_TEMPLATES.items()])

@@ -15,8 +15,8 @@ Value absolute(Runtime&, const Value& value, Arguments arguments) {
   require_defined(value);
   if (!value.is_number())
     throw TemplateError("bad operand type for abs(): '" + value.type_name() + "'");
-  return (value.is_integer() ? value.integer() < 0 : std::signbit(value.number())) ? negative(value)
-                                                                                   : value;
+  if (value.is_integer()) return value.integer() < 0 ? negative(value) : value.integer();
+  return std::abs(value.number());
 }
 
 Value attribute(Runtime& runtime, const Value& value, Arguments arguments) {
@@ -53,6 +53,7 @@ bool read_float(const std::string& text, double& number) {
 
 Value to_integer(Runtime&, const Value& value, Arguments arguments) {
   const Bound bound("int", {"default", "base"}, std::move(arguments));
+  require_defined(value);
   const Value otherwise = bound.has(0) ? bound[0] : Value(int64_t{0});
   const auto base = static_cast<int>(bound.integer(1, 10));
   if (base < 2 || base > 36) throw TemplateError("int() base must be >= 2 and <= 36");
@@ -68,6 +69,7 @@ Value to_integer(Runtime&, const Value& value, Arguments arguments) {
 
 Value to_float(Runtime&, const Value& value, Arguments arguments) {
   const Bound bound("float", {"default"}, std::move(arguments));
+  require_defined(value);
   double number = 0;
   if (value.is_number()) return value.number();
   if (value.is_text() && read_float(value.text(), number)) return number;
@@ -82,8 +84,9 @@ Value rounded(Runtime&, const Value& value, Arguments arguments) {
     throw TemplateError("type " + value.type_name() + " doesn't define __round__ method");
   const int64_t precision = std::clamp<int64_t>(bound.integer(0, 0), -30, 30);
   const double scale = std::pow(10.0, static_cast<double>(precision));
-  if (method == "ceil") return std::ceil(value.number() * scale) / scale;
-  if (method == "floor") return std::floor(value.number() * scale) / scale;
+  // Python rounds to an integer first, which has no negative zero.
+  if (method == "ceil") return (std::ceil(value.number() * scale) + 0.0) / scale;
+  if (method == "floor") return (std::floor(value.number() * scale) + 0.0) / scale;
   if (method != "common") throw TemplateError("method must be common, ceil or floor");
   if (value.is_integer() && precision >= 0) return value.integer();
   if (value.is_integer())

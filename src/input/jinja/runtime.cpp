@@ -230,7 +230,12 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     runtime.charge(container.text().size() / 16);  // quick, yet not free
     return container.text().find(item.text()) != std::string::npos;
   }
-  if (const Mapping* mapping = container.mapping()) return mapping->find(item) != nullptr;
+  if (const Mapping* mapping = container.mapping()) {
+    const Sequence* sequence = item.sequence();
+    if (item.mapping() || (sequence && sequence->kind == Sequence::Kind::kList))
+      throw TemplateError("unhashable type: '" + item.type_name() + "'");
+    return mapping->find(item) != nullptr;
+  }
   if (!container.sequence() && !container.is_undefined()) {
     throw TemplateError("argument of type '" + container.type_name() + "' is not iterable");
   }

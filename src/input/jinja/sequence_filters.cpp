@@ -100,12 +100,17 @@ Arguments without_first(Arguments arguments, size_t taken) {
   return arguments;
 }
 
+// Nothing of a false value, as of None: what is not there.
+std::vector<Value> items_if_true(Runtime& runtime, const Value& value) {
+  return value.truth() ? items_of(runtime, value) : std::vector<Value>();
+}
+
 Value mapped(Runtime& runtime, const Value& value, Arguments arguments) {
   std::vector<Value> results;
   if (arguments.positional.empty()) {
     const Bound bound("map", {"attribute", "default"}, std::move(arguments));
     bound.required(0);
-    for (const Value& item : items_of(runtime, value)) {
+    for (const Value& item : items_if_true(runtime, value)) {
       Value found = found_by(runtime, item, bound[0]);
       results.push_back(found.is_undefined() && bound.has(1) ? bound[1] : std::move(found));
     }
@@ -115,7 +120,7 @@ Value mapped(Runtime& runtime, const Value& value, Arguments arguments) {
   const Filter filter = filter_named(name);
   if (!filter) throw TemplateError("No filter named " + in_quotes(name) + ".");
   const Arguments rest = without_first(std::move(arguments), 1);
-  for (const Value& item : items_of(runtime, value)) {
+  for (const Value& item : items_if_true(runtime, value)) {
     runtime.step();
     results.push_back(filter(runtime, item, rest));
   }
@@ -139,7 +144,7 @@ Value chosen(Runtime& runtime, const Value& value, Arguments arguments) {
     rest.assign(given.begin() + kName + 1, given.end());
   }
   std::vector<Value> results;
-  for (const Value& item : items_of(runtime, value)) {
+  for (const Value& item : items_if_true(runtime, value)) {
     runtime.step();
     const Value tested = kByAttribute ? found_by(runtime, item, given[0]) : item;
     if ((test ? test(runtime, tested, rest) : tested.truth()) == kSelects) results.push_back(item);

@@ -28,8 +28,10 @@ bool divisible(Runtime& runtime, const Value& value, const Others& others) {
   return calculate(runtime, "%", value, other_of(others)).truth() == false;
 }
 
-bool is_multiple_of_two(Runtime& runtime, const Value& value) {
-  return !calculate(runtime, "%", value, int64_t{2}).truth();
+// Halves are neither even nor odd.
+template <int64_t kRemainder>
+bool leaves(Runtime& runtime, const Value& value, const Others&) {
+  return equal(calculate(runtime, "%", value, int64_t{2}), kRemainder);
 }
 
 bool is_truth(const Value& value, bool which) {
@@ -71,15 +73,16 @@ const std::map<std::string, Test, std::less<>>& all_tests() {
       {">", greater},
       {">=", at_least},
       {"boolean", [](Runtime&, const Value& value, const Others&) { return value.is<bool>(); }},
-      {"callable", [](Runtime&, const Value& value,
-                      const Others&) { return value.object() && value.object()->callable(); }},
+      {"callable",
+       [](Runtime&, const Value& value, const Others&) {
+         return value.is_undefined() || (value.object() && value.object()->callable());
+       }},
       {"defined",
        [](Runtime&, const Value& value, const Others&) { return !value.is_undefined(); }},
       {"divisibleby", divisible},
       {"eq", equals},
       {"equalto", equals},
-      {"even", [](Runtime& runtime, const Value& value,
-                  const Others&) { return is_multiple_of_two(runtime, value); }},
+      {"even", leaves<0>},
       {"false", [](Runtime&, const Value& value, const Others&) { return is_truth(value, false); }},
       {"filter", [](Runtime&, const Value& value,
                     const Others&) { return value.is_text() && filter_named(value.text()); }},
@@ -101,8 +104,7 @@ const std::map<std::string, Test, std::less<>>& all_tests() {
       {"ne", differs},
       {"none", [](Runtime&, const Value& value, const Others&) { return value.is_none(); }},
       {"number", [](Runtime&, const Value& value, const Others&) { return value.is_number(); }},
-      {"odd", [](Runtime& runtime, const Value& value,
-                 const Others&) { return !is_multiple_of_two(runtime, value); }},
+      {"odd", leaves<1>},
       {"sameas", [](Runtime&, const Value& value,
                     const Others& others) { return is_same(value, other_of(others)); }},
       {"sequence",

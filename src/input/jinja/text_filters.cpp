@@ -35,6 +35,7 @@ Value format_filter(Runtime& runtime, const Value& value, Arguments arguments) {
 
 Value indented(Runtime& runtime, const Value& value, Arguments arguments) {
   const Bound bound("indent", {"width", "first", "blank"}, std::move(arguments));
+  if (!value.is_text()) throw TemplateError("indent() takes a text, not " + described(value));
   const std::string text = charged_text(runtime, value);
   std::string indent;
   if (bound.has(0) && bound[0].is_text()) {
