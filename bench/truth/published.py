@@ -41,7 +41,7 @@ def refusal(row, gpus, models):
               ("method", row["method"] not in EXPERIMENT, row["method"]),
               ("strategy", row["strategy"] not in STRATEGY, row["strategy"] or "unknown"),
               ("batch", not row["batch"] or not row["accumulation"], "?"), ("GPUs", int(row["gpus"]) > 32, row["gpus"]),
-              ("optimizer", re.search("[48] bit|in backward|unknown", row["optimizer"]), row["optimizer"]))
+              ("optimizer", re.search("[48] bit|unknown", row["optimizer"]), row["optimizer"]))
     return next(((what, value) for what, wrong, value in checks if wrong), None)
 
 
@@ -59,8 +59,9 @@ def ask(command, row, length):
         "torch_dtype": "float16" if method == "gptq-lora" else "float32" if mixed else dtype,
         "gradient_checkpointing": row["checkpointing"].replace("unknown", "false"),
         "fast_kernels": f"[{fused},{fused},{fused}]", "flash_attn": str(row["attention"] != "eager").lower()}
-    if "8bit" in row["optimizer"]:
-        properties["optim"] = row["optimizer"]
+    optimizer, in_backward, _ = row["optimizer"].partition(" in backward")
+    if "8bit" in optimizer:
+        properties["optim"] = {"PagedAdamW8bit": "paged_adamw_8bit", "AdamW8bit": "adamw_bnb_8bit"}.get(optimizer, optimizer)
     if fp8:
         properties |= {"accelerate_config_mixed_precision": "fp8", "bf16": "false"}
     words = [word for key, value in properties.items() if value != "" for word in ("--set", f"{key}={value}")]
@@ -72,7 +73,7 @@ def ask(command, row, length):
         stack = "deepspeed"
     if stack == "transformers" and row["length"] == row["padded_to"]:
         stack = "torch"
-    words += ["--stack", row["asked"] or stack, "--experiment", f"finetune_{method}_benchmark-v1.0.0"]
+    words += ["--stack", row["asked"] or stack + in_backward.replace(" ", "-"), "--experiment", f"finetune_{method}_benchmark-v1.0.0"]
     answer = run(*command, *words)
     if not answer.stdout:  # exit 3: it does not fit, and the answer is there
         raise ValueError(answer.stderr.strip().split("\n")[-1][:90])

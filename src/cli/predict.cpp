@@ -376,8 +376,8 @@ std::string stack_of_file(const PredictArguments& arguments, const LoadedSpace& 
   const ArgumentFile& file = loaded.file;
   const bool trl = file.program == kTrlProgram;
   std::string stack = arguments.overrides.stack;
-  if (!arguments.overrides.says_stack && stack != loaded.stack && !file.program.empty() &&
-      asks_gpus(loaded.space)) {
+  if (!arguments.overrides.says_stack && quantized_method_of(stack) == nullptr &&
+      !file.program.empty() && asks_gpus(loaded.space)) {
     stack = kPeoplesStack;
     spdlog::info("{} trains by transformers: --stack sftbench predicts this program instead{}",
                  file.program,
@@ -402,18 +402,9 @@ int predict(PredictArguments arguments) {
   if (!arguments.evidence.empty()) return score_evidence(arguments, format);
   const LoadedSpace loaded = load_space(arguments.selection);
   std::string& stack = arguments.overrides.stack;
-  const bool is_own = stack == MachineOverrides().stack;
-  if (const std::string over = is_own ? loaded.stack : stack_over(stack, loaded.stack);
-      !loaded.stack.empty() && over != stack) {
-    if (arguments.overrides.says_stack && is_own) {
-      throw InputError({{{},
-                         0,
-                         "--stack",
-                         stack + " has no weights in 8 bits",
-                         loaded.stack + ", or --method qlora",
-                         {}}});
-    }
-    stack = over;
+  if (const QuantizedMethod* method = loaded.quantized) {
+    const bool is_chosen = !arguments.overrides.says_stack && !method->trains;
+    stack = is_chosen ? method->stack : stack_over(stack, *method);
   }
   stack = stack_of_file(arguments, loaded);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));

@@ -11,7 +11,7 @@ namespace {
 
 // What a program's own file says for a stack with another loss.
 std::string keys_of(const MemorySwitch& one) {
-  return one.changes.contains("stack") ? one.prediction.machine.stack.liger_keys : "";
+  return one.changes.contains("stack") ? one.prediction.machine.stack.keys : "";
 }
 
 std::string text_of(const MemorySwitch& one) {

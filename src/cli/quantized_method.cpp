@@ -31,10 +31,18 @@ const QuantizedMethod* quantized_method_of(std::string_view stack) {
   return found == kMethods.end() ? nullptr : found;
 }
 
-std::string stack_over(const std::string& stack, const std::string& quantized) {
-  for (const std::string loss : {"", kLigerLoss, kTrlLoss})
-    if (stack == kPeoplesStack + loss) return quantized + loss;
-  return stack;
+std::string stack_over(const std::string& stack, const QuantizedMethod& method) {
+  const bool quantized = quantized_method_of(stack) != nullptr;
+  for (const std::string loss : {kLigerLoss, kTrlLoss, ""})
+    if (stack == kPeoplesStack + loss || (quantized && stack.ends_with(loss)))
+      return method.stack + loss;
+  if (method.trains) return stack;
+  throw InputError({{{},
+                     0,
+                     "--stack",
+                     stack + " has no weights in 8 bits",
+                     std::string(method.stack) + ", or --method qlora",
+                     {}}});
 }
 
 std::vector<std::string> predicted_methods() {

@@ -22,8 +22,9 @@ inline constexpr const char* kQloraExperiment = "finetune_qlora_benchmark-v1.0.0
 // nullptr: another method.
 const QuantizedMethod* find_quantized_method(std::string_view name);
 const QuantizedMethod* quantized_method_of(std::string_view stack);
-// `stack` over weights of the stack `quantized`, where it is that of transformers with any loss.
-std::string stack_over(const std::string& stack, const std::string& quantized);
+// `stack`, where it is that of transformers, over the weights of `method`. InputError for another
+// one where it has none in 8 bits.
+std::string stack_over(const std::string& stack, const QuantizedMethod& method);
 std::vector<std::string> predicted_methods();  // those that are not trained
 
 // That tunes with a method; InputError for an unknown one.

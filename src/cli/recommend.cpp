@@ -305,8 +305,7 @@ void check_owned(const RecommendArguments& arguments) {
 void recommend(RecommendArguments arguments) {
   check_owned(arguments);
   const QuantizedMethod* method = find_quantized_method(arguments.method);
-  if (method != nullptr)
-    arguments.overrides.stack = stack_over(arguments.overrides.stack, method->stack);
+  if (method != nullptr) arguments.overrides.stack = stack_over(arguments.overrides.stack, *method);
   const OutputFormat format = output_format(arguments.format);
   const Catalog& catalog = Catalog::shipped();
   StackModel::named(arguments.overrides.stack);

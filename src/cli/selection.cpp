@@ -267,7 +267,7 @@ LoadedSpace load_space(const Selection& given) {
   if (const QuantizedMethod* method = find_quantized_method(own.experiment)) {
     if (!selection.predicts) require_trained(*method);
     own.experiment = kQloraExperiment;
-    if (!method->trains) loaded.stack = method->stack;
+    loaded.quantized = method;
   }
   const std::string experiment =
       full_experiment_name(catalog, selection.experiment_option, own.experiment);

@@ -16,6 +16,8 @@
 
 namespace sftbench {
 
+struct QuantizedMethod;
+
 struct Selection {
   std::string space_path;
   std::string model;                         // --model: empty when not given
@@ -53,11 +55,11 @@ void add_selection_options(CLI::App& command, Selection& selection);
 struct LoadedSpace {
   Space space;
   ActuatorSettings settings;
-  std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
-  bool own_model = false;            // --model
-  std::string model_path;            // the folder that it names; empty: a hub id
-  std::string stack;                 // that alone trains with --method; empty: several do
-  ArgumentFile file;                 // --arguments and --deepspeed
+  std::vector<Diagnostic> warnings;            // of the space and of the settings; for stderr
+  bool own_model = false;                      // --model
+  std::string model_path;                      // the folder that it names; empty: a hub id
+  const QuantizedMethod* quantized = nullptr;  // --method, where it is one of them
+  ArgumentFile file;                           // --arguments and --deepspeed
 };
 
 // `sftbench run` of the selection, as one types it.

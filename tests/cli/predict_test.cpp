@@ -177,6 +177,12 @@ TEST(PredictTest, WhatHasNoEffectOnOneEntityIsRefused) {
               HasSubstr("--stack: sftbench has no weights in 8 bits"));
   EXPECT_THAT(of_stack("lora-8bit", "transformers-trl"),
               HasSubstr("by transformers-bitsandbytes-8bit-trl"));
+  EXPECT_THAT(of_stack("lora-8bit", "transformers-bitsandbytes"),
+              HasSubstr("by transformers-bitsandbytes-8bit"));
+  EXPECT_THAT(of_stack("qlora", "transformers-bitsandbytes-8bit-trl"),
+              HasSubstr("by transformers-bitsandbytes-trl"));
+  EXPECT_THAT(of_stack("lora-8bit", "torchtune"),
+              HasSubstr("--stack: torchtune has no weights in 8 bits"));
   EXPECT_THAT(of_stack("qlora", "transformers-liger"),
               HasSubstr("by transformers-bitsandbytes-liger"));
 }

@@ -82,7 +82,8 @@ struct StackModel {
   // Of activations and logits, free blocks that the allocator keeps; with layers that are
   // recomputed.
   double fragmentation = 0, fragmentation_recomputed = 0;
-  std::string liger_keys;  // what turns on Liger's loss in its programs
+  bool updates_in_backward = false;  // each parameter, whose gradient is freed there and then
+  std::string keys;                  // what turns a stack with a switch on in its programs
 
   static StackModel named(const std::string& name);  // InputError with the names that there are
   static std::vector<std::string> names();
@@ -98,7 +99,8 @@ std::string stack_beside(const std::string& stack, TuningMethod method);
 
 // The same program with the loss of another one, and `stack` where there is none: Liger's, which
 // holds no logits, or that of trl from 1.15 on, which has tiles of them.
-inline constexpr const char *kLigerLoss = "-liger", *kTrlLoss = "-trl";
+inline constexpr const char *kLigerLoss = "-liger", *kTrlLoss = "-trl",
+                            *kUpdatesInBackward = "-in-backward";
 std::string stack_with(const std::string& stack, const std::string& loss);
 
 }  // namespace sftbench

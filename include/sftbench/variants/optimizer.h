@@ -110,6 +110,8 @@ struct OptimizerRow {
   StateRule state = {};
   UpdateTime update = UpdateTime::kAfterBackward;
   ShardEffect on_shards = ShardEffect::kNone;
+  // torch updates all tensors at once, with temporaries as large as they are (foreach).
+  bool foreach = false;
   // Where transformers, or the package that it takes the optimizer from, would do something else.
   const char* note = "";
   // Why no device of this program runs it, and what works instead.
@@ -176,8 +178,10 @@ inline constexpr std::array kOptimizers = {
                  .name = "adafactor",
                  .state = kFactoredState,
                  .on_shards = ShardEffect::kNotFactored},
-    OptimizerRow{
-        .kind = OptimizerKind::kAdagrad, .name = "adagrad", .state = states_like_parameter(1)},
+    OptimizerRow{.kind = OptimizerKind::kAdagrad,
+                 .name = "adagrad",
+                 .state = states_like_parameter(1),
+                 .foreach = true},
     OptimizerRow{.kind = OptimizerKind::kAdalomo,
                  .name = "adalomo",
                  .state = kFactoredState,
@@ -204,7 +208,8 @@ inline constexpr std::array kOptimizers = {
                  .note = kAdamwHfNote},
     OptimizerRow{.kind = OptimizerKind::kAdamwTorch,
                  .name = "adamw_torch",
-                 .state = states_like_parameter(2)},
+                 .state = states_like_parameter(2),
+                 .foreach = true},
     OptimizerRow{
         .kind = OptimizerKind::kAdamwTorch4bit, .name = "adamw_torch_4bit", .state = kFourBitState},
     OptimizerRow{.kind = OptimizerKind::kAdamwTorchFused,
@@ -292,8 +297,10 @@ inline constexpr std::array kOptimizers = {
                  .name = "paged_lion_8bit",
                  .state = paged(states_of_8_bits(1)),
                  .note = kPagedNote},
-    OptimizerRow{
-        .kind = OptimizerKind::kRmsprop, .name = "rmsprop", .state = states_like_parameter(1)},
+    OptimizerRow{.kind = OptimizerKind::kRmsprop,
+                 .name = "rmsprop",
+                 .state = states_like_parameter(1),
+                 .foreach = true},
     OptimizerRow{.kind = OptimizerKind::kRmspropBnb,
                  .name = "rmsprop_bnb",
                  .state = states_of_float32(1),

@@ -64,6 +64,13 @@ std::vector<Candidate> candidates(const MeasurementRequest& request, const Predi
                     {"batch_size", data_ranks(job) / 2 * batch},
                     {"gradient_accumulation_steps", 2 * job.batches.gradient_accumulation_steps}}});
   }
+  if (const std::string freed = stack_with(stack, kUpdatesInBackward);
+      freed != stack && job.tuning == TuningMethod::kFull) {
+    Json changes = {{kStack, freed}};
+    const bool accumulates = job.batches.gradient_accumulation_steps > 1;
+    if (accumulates) changes["gradient_accumulation_steps"] = 1;
+    all.push_back({std::move(changes), !accumulates});
+  }
   if (!job.kernels.flash_attention) all.push_back({{{"flash_attn", true}}});
   const bool has_liger = stack_with(stack, kLigerLoss) != stack;
   if (has_liger || !job.kernels.fused_loss)

@@ -239,6 +239,12 @@ Prediction Oracle::resolved(const MeasurementRequest& request, const StackModel&
         config.value("model_type", std::string()) + " of its sizes, which has " +
         counted(parameter_count(config), "parameter"));
   }
+  if (stack.updates_in_backward && prediction.job.batches.gradient_accumulation_steps > 1) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "--stack " + stack.name +
+                       " frees each gradient in the backward pass, so that "
+                       "none accumulates; gradient_accumulation_steps 1 works");
+  }
   // fms-hf-tuning takes its fused kernels only where it is asked to.
   const Json& fast = request.inputs.at("fast_kernels");
   if (stack.name != "sftbench" && !stack.fused_by_default && fast.is_null()) {

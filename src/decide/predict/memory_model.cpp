@@ -62,7 +62,7 @@ MemoryCost MemoryModel::between_backward_and_update() const {
   const auto layers = static_cast<double>(work_.layers);
   MemoryCost memory;
   memory.parameters = root_.shard + layers * layer_.shard;
-  if (row_of(job_.optimizer.kind).updates_in_backward()) {
+  if (row_of(job_.optimizer.kind).updates_in_backward() || stack_.updates_in_backward) {
     // Each gradient is freed there and then, but the largest of the root: that of the output
     // projection comes with the loss, and a tied embedding's waits for its second part
     // (optim/update_in_backward.h).
@@ -146,7 +146,8 @@ void MemoryModel::put_masters(MemoryCost& memory) const {
 // Of what a rank updates, on the device.
 double MemoryModel::update_copies() const {
   const double bytes = root_.trained + static_cast<double>(work_.layers) * layer_.trained;
-  if (!keeps_masters()) return stack_.update_copies * bytes;
+  const bool at_once = row_of(job_.optimizer.kind).foreach && !stack_.updates_in_backward;
+  if (!keeps_masters()) return at_once ? stack_.update_copies * bytes : 0;
   if (offloads_state()) return 0;
   const double most = kUpdatedElements * kFloatBytes;
   return kMasterUpdateCopies * (sizes_.layout().sharded ? std::min(bytes, most) : bytes);

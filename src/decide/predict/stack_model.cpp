@@ -100,7 +100,8 @@ StackModel read_stack(const YamlNode& node, const std::string& path, Diagnostics
   stack.keeps_master_weights = fields.boolean("keeps_master_weights", false);
   stack.fused_by_default = fields.boolean("fused_by_default", false);
   stack.widens_beside_quantized = fields.boolean("widens_beside_quantized", false);
-  stack.liger_keys = fields.text("liger_keys", Presence::kOptional);
+  stack.updates_in_backward = fields.boolean("updates_in_backward", false);
+  stack.keys = fields.text("keys", Presence::kOptional);
   fields.text("source");
   fields.reject_unknown();
   return stack;

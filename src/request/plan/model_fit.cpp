@@ -9,6 +9,7 @@
 #include "plan/model_source.h"
 #include "sftbench/base/fields.h"
 #include "sftbench/base/text.h"
+#include "sftbench/families/decoder_like.h"
 #include "sftbench/families/family.h"
 #include "sftbench/plan/base_precision.h"
 #include "sftbench/plan/job_steps.h"
@@ -31,8 +32,10 @@ class ModelFit : RequestReader {
     const std::string& folder = model_.weights_directory;
     refuse_unknown_family(text("model_name"), family_of(model_.hf_config),
                           folder.empty() ? folder : (fs::path(folder) / "config.json").string());
+    // The layers of a family that is predicted as another one have a class of their own.
+    const bool has_known_layers = shards() && stands_for(model_.hf_config).empty();
     const std::string foreign = foreign_layer_class_refusal(
-        text("model_name"), shards() ? layer_family_of(model_.hf_config) : std::string(),
+        text("model_name"), has_known_layers ? layer_family_of(model_.hf_config) : std::string(),
         text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
     if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
     refuse_undivided_experts();

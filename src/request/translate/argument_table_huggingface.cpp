@@ -48,6 +48,7 @@ const std::vector<ArgumentRow>& huggingface_arguments() {
       {"dataset_kwargs.skip_prepare_dataset skip_prepare_dataset", kProperty,
        "dataset_kwargs_skip_prepare_dataset"},
       {"max_seq_length max_length model_max_length", kProperty, "model_max_length"},
+      {"block_size", kFixed, "max_seq_length, with packing: true"},
       {"truncation_mode", kFixed, "", "keep_start"},
       {"packing", kChoice, "", "false"},
       {"packing_strategy", kFixed, "", "bfd|ffd"},
