@@ -18,17 +18,18 @@ const std::string kFull = "finetune_full_benchmark-v1.0.0";
 
 class MemorySwitchesTest : public testing::Test {
  protected:
-  // Granite of 2 B on GPUs of 80 GB, without checkpointing of activations.
+  // Granite of 2 B on GPUs of 80 GB.
   std::vector<MemorySwitch> switches(int64_t gpus, int64_t batch, int64_t accumulation) {
     SpaceOptions options;
     options.experiment = experiment_;
     options.assignments = {"model_name=granite-3.1-2b",
                            "gpu_model=NVIDIA-A100-SXM4-80GB",
                            "model_max_length=4096",
-                           "gradient_checkpointing=false",
+                           "gradient_checkpointing=" + checkpointing_,
                            "number_gpus=" + std::to_string(gpus),
                            "batch_size=" + std::to_string(gpus * batch),
-                           "gradient_accumulation_steps=" + std::to_string(accumulation)};
+                           "gradient_accumulation_steps=" + std::to_string(accumulation),
+                           "torch_dtype=" + dtype_};
     const Space space = space_from_assignments(Catalog::shipped(), options);
     request_ = make_request(space.entity(0), space.experiments.front());
     now_ = oracle_.predict(request_);
@@ -40,7 +41,7 @@ class MemorySwitchesTest : public testing::Test {
     return all;
   }
 
-  std::string experiment_ = kFull;
+  std::string experiment_ = kFull, dtype_ = "bfloat16", checkpointing_ = "false";
   MachineOverrides overrides_;
   Oracle oracle_{{}, {}, overrides_, Catalog::shipped()};
   MeasurementRequest request_;
@@ -126,6 +127,25 @@ TEST_F(MemorySwitchesTest, EnoughOfThemFit) {
     }
   }
   EXPECT_FALSE(enough_switches(request_, now_, {}, oracle_));
+}
+
+TEST_F(MemorySwitchesTest, SixteenBitsAreASwitchOfFloat32) {
+  const Json half = {{"torch_dtype", "bfloat16"}};
+  EXPECT_THAT(changes(switches(1, 16, 4)), Not(Contains(half)));
+  dtype_ = "float32";
+  EXPECT_THAT(changes(switches(1, 16, 4)), Contains(half));
+}
+
+TEST_F(MemorySwitchesTest, FreedGradientsAreASwitchOfTorchtune) {
+  Json freed = {{"stack", "torchtune-in-backward"}};
+  EXPECT_THAT(changes(switches(1, 1, 1)), Not(Contains(freed)));
+  overrides_.stack = "torchtune";
+  checkpointing_ = "true";  // else inputs of layers are more than gradients
+  EXPECT_THAT(changes(switches(1, 1, 1)), Contains(freed));
+  freed["gradient_accumulation_steps"] = 1;  // which trains something else
+  EXPECT_THAT(changes(switches(1, 1, 4)), Contains(freed));
+  request_.inputs["gradient_accumulation_steps"] = 4;
+  EXPECT_THROW(oracle_.predict(request_, "torchtune-in-backward"), RunError);
 }
 
 TEST_F(MemorySwitchesTest, LigersLossIsASwitchOfProgramsThatHaveIt) {

@@ -287,6 +287,7 @@ TEST_F(MergeRefusal, AdaptersThatWouldBeMergedWrong) {
            {"init_lora_weights", R"("loftq")", "found \"loftq\""},
            {"init_lora_weights", R"("lora_ga")", "found \"lora_ga\""},
            {"init_lora_weights", "[]", "found []"},
+           {"modules_to_save", R"([1, "lm_head"])", "expected names of modules"},
            {"lora_alpha", "1e300", "scales model.layers.0.self_attn.q_proj beyond what float32"},
            {"lora_alpha", "null", "is missing; expected a finite number"},
            {"r", "8", rank},

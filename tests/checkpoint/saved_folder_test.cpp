@@ -19,6 +19,16 @@ using ::testing::IsEmpty;
 
 using SavedFolders = FolderTest;
 
+TEST_F(SavedFolders, PathsAreBelowAFolderOrNot) {
+  EXPECT_EQ(path_below(root_ / "a" / "b", root_ / "a"), fs::path("b"));
+  EXPECT_EQ(path_below(root_ / "a" / ".." / "a" / "b" / "c", root_ / "a"), fs::path("b/c"));
+  EXPECT_EQ(path_below(root_ / "a", root_ / "a"), fs::path("."));
+  for (const fs::path& elsewhere : {root_ / "b", root_ / "ab", root_ / "a" / ".." / "b", root_})
+    EXPECT_FALSE(path_below(elsewhere, root_ / "a")) << elsewhere;
+  EXPECT_FALSE(path_below("", root_));
+  EXPECT_FALSE(path_below(root_, ""));
+}
+
 // --- models --------------------------------------------------------------------------------------
 
 void write_model(const fs::path& folder) {

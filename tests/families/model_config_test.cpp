@@ -570,6 +570,17 @@ TEST(ModelConfig, EmbeddingsAreTiedWhereTheClassSaysSo) {
   EXPECT_EQ(parse(fields).attention.key_value_heads, 1) << "multi_query by default";
 }
 
+// apply_rotary_pos_emb of modeling_cohere2.py turns neighbors, that of modeling_llama.py halves.
+TEST(ModelConfig, NeighborsAreRotatedWhereTheClassSaysSo) {
+  const auto neighbors = [](const char* type) {
+    return parse({{"model_type", type}, {"num_key_value_heads", 2}, {"pad_token_id", nullptr}})
+        .attention.rotates_neighbors;
+  };
+  EXPECT_TRUE(neighbors("cohere2"));
+  EXPECT_FALSE(neighbors("llama"));
+  EXPECT_FALSE(neighbors("gemma2"));
+}
+
 TEST(ModelConfig, LayersHaveTheirWindowsAndExperts) {
   const ModelConfig listed = parse({{"model_type", "qwen2"},
                                     {"num_key_value_heads", 2},

@@ -86,6 +86,8 @@ TEST(VisionConfigTest, NamesWhatItCannotRead) {
               HasSubstr("image_grid_pinpoints: found [336,100]; expected pairs [height, width]"));
   EXPECT_THAT(error_with("", {{"image_token_index", 32064}}),
               HasSubstr("image_token_index: found 32064; expected a row of the embedding"));
+  EXPECT_THAT(error_with("", {{"image_token_index", "<image>"}}),
+              HasSubstr("image_token_index: found \"<image>\""));
   EXPECT_THAT(error_with("", {{"image_token_index", -1}}),
               HasSubstr("image_token_index: found -1; expected a row of the embedding"));
   EXPECT_THAT(error_with("", {{"text_config", "mistral"}}),

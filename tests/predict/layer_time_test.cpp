@@ -70,6 +70,33 @@ TEST(LayerTimeTest, AttentionHasItsOwnRateAndSmallHeadsASlowerOne) {
   EXPECT_DOUBLE_EQ(layer(work, fast).forward, 0.5 * std::pow(2, 0.15) + 0.5);
 }
 
+// Without flash kernels the mask hides half of what is multiplied, and the scores are written.
+TEST(LayerTimeTest, EagerAttentionMultipliesWhatIsMaskedAndWritesItsScores) {
+  ModelWork work = work_of({});
+  work.attention_flops = 1000;
+  work.scores = 100;
+  MachineModel eager = machine();
+  eager.stack.logit_bytes = 12;
+  EXPECT_DOUBLE_EQ(layer(work, eager).forward, 2 * 1);
+  EXPECT_DOUBLE_EQ(layer(work, eager).backward, 2 * 2 * 1);
+  eager.element_bytes_per_s = 2400;
+  EXPECT_DOUBLE_EQ(layer(work, eager).forward, 2 * 1 + 1);
+  EXPECT_DOUBLE_EQ(layer(work, eager).backward, 2 * 2 * 1 + 1);
+}
+
+TEST(LayerTimeTest, DoraMultipliesWhatIsDroppedOnceMore) {
+  const ModelWork work =
+      work_of({{.in = 3, .out = 5, .count = 2, .adapter_rank = 4, .has_magnitude = true}});
+  TrainingJob job = plain_job();
+  job.lora.dropout = 0;
+  const PassSeconds kept = layer(work, machine(), job);
+  job.lora.dropout = 0.1;
+  const PassSeconds dropped = layer(work, machine(), job);
+  // 2 x 10 x 15 FLOPs of two linears.
+  EXPECT_DOUBLE_EQ(dropped.forward - kept.forward, 0.6);
+  EXPECT_DOUBLE_EQ(dropped.backward - kept.backward, 0.6);
+}
+
 TEST(LayerTimeTest, ElementWiseKernelsTakeTheirBytes) {
   MachineModel with_elements = machine();
   with_elements.flops_per_s = INFINITY;

@@ -9,6 +9,14 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+TEST(OutcomeScanTest, AnEmptyFolderWillHoldResultsAndAnotherHoldsNone) {
+  const std::filesystem::path folder = fresh_results("none");
+  std::filesystem::create_directories(folder);
+  OutcomeScan(folder).refresh();
+  put(folder, std::string("notes.txt"), "not of ours");
+  EXPECT_THROW(OutcomeScan(folder).refresh(), std::exception);
+}
+
 TEST(OutcomeScanTest, FollowsResultsThatComeChangeAndGo) {
   const std::filesystem::path folder = fresh_results("outcomes");
   const std::string experiment = sample_valid().experiment + "/";

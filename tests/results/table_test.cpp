@@ -20,6 +20,15 @@ TEST(TableTest, TableAlignsNumbersToTheRightAndShortensThem) {
             "größe|x             7  [1,2]\n");
 }
 
+TEST(TableTest, FiguresHaveSixDigitsOrAllBeforeThePoint) {
+  EXPECT_EQ(cell_text(0.123456789), "0.123457");
+  EXPECT_EQ(cell_text(99999.96), "100000");
+  EXPECT_EQ(cell_text(-1234567.4), "-1234567");
+  EXPECT_EQ(cell_text(999999999999999.0), "999999999999999");
+  EXPECT_EQ(cell_text(1e15), "1e+15");
+  EXPECT_EQ(cell_text(-1e15), "-1e+15");
+}
+
 TEST(TableTest, WideTextsGoOnInFurtherLinesOfATerminal) {
   const Table table = {{"subject", "n", "found"},
                        {{"cpu", 2, "eight cores, all of them to use"},

@@ -283,7 +283,7 @@ TEST_F(TokenizerDirectory, ConfigurationNamesSpecialTokensAndAddsMissingOnes) {
 
 TEST_F(TokenizerDirectory, MalformedConfigurationIsNamed) {
   write("tokenizer_config.json", Json::parse(R"({"eos_token": 3, "model_max_length": "long",
-    "added_tokens_decoder": {"x": {"content": "a"}}})"));
+    "added_tokens_decoder": {"x": {"content": "a"}, "7x": {"content": "b"}, "-1": {"content": "c"}}})"));
   try {
     read();
     FAIL() << "read";
@@ -291,7 +291,9 @@ TEST_F(TokenizerDirectory, MalformedConfigurationIsNamed) {
     EXPECT_THAT(error.what(), HasSubstr("tokenizer_config.json: eos_token: is a number"));
     EXPECT_THAT(error.what(),
                 HasSubstr("model_max_length: is a string; expected a positive number"));
-    EXPECT_THAT(error.what(), HasSubstr("added_tokens_decoder.x: is not an id"));
+    for (const char* id : {"x", "7x", "-1"})
+      EXPECT_THAT(error.what(),
+                  HasSubstr(std::string("added_tokens_decoder.") + id + ": is not an id"));
   }
 }
 
