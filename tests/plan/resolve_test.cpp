@@ -9,9 +9,11 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class ResolveTest : public PlanTest {
  protected:
@@ -349,6 +351,13 @@ TEST_F(ResolveTest, WhatAdoHasNoStrategyForIsSaid) {
   EXPECT_THAT(resolution.notes,
               ElementsAre("fsdp_sharding_strategy SHARD_OPTIM (stage 1 of ZeRO) is this program's: "
                           "neither ado nor FSDP has it"));
+}
+
+TEST_F(ResolveTest, AGpuWithoutAPeakIsSaidWhereItTrains) {
+  const auto unlisted = Contains(HasSubstr("gpu_model L40Z is not in config/gpus.yaml"));
+  EXPECT_THAT(resolved({"gpu_model=L40Z", "number_gpus=1"}).notes, unlisted);
+  EXPECT_THAT(resolved({"gpu_model=L40Z", "number_gpus=0"}).notes, Not(unlisted));
+  EXPECT_THAT(resolved({"gpu_model=L40S", "number_gpus=1"}).notes, Not(unlisted));
 }
 
 TEST_F(ResolveTest, TheLayerClassIsTheFamilysOwn) {

@@ -54,6 +54,7 @@ TEST(SampleSeriesTest, HasColumnsByTheTimeSinceTheFirstStep) {
   const Json& first = series.at("processes")[0];
   EXPECT_EQ(first.at("time_s"), Json({-0.5, 1.0}));
   EXPECT_EQ(first.at("cpu_seconds"), Json({1.25, 1.25}));
+  EXPECT_EQ(first.at("gpus").size(), 2u);
   EXPECT_EQ(first.at("gpus")[0], Json::object()) << "a column that no reading has is left out";
   EXPECT_EQ(first.at("gpus")[1], Json({{"power_watts", {250.0, nullptr}}}));
   EXPECT_EQ(series.at("processes")[1].at("node"), 1);
