@@ -6,6 +6,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/translate/file_kind.h"
 
@@ -14,8 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_model(std::string key, std::string message, std::string expected) {
-  throw InputError({{{}, 0, std::move(key), std::move(message), std::move(expected), {}}});
+[[noreturn]] void refuse_model(std::string key, std::string message, std::string expected,
+                               std::string nearest = {}) {
+  throw InputError(
+      {{{}, 0, std::move(key), std::move(message), std::move(expected), std::move(nearest)}});
 }
 
 Json json_in(const std::string& folder, const char* name) {
@@ -61,7 +64,8 @@ OwnModel own_model(const std::string& option, const std::string& given) {
   if (!is_hub_id(given) || one_name) {
     refuse_model(option, given + " is no folder",
                  "the folder of a model, or a hub id as ORG/NAME" +
-                     std::string(one_name ? "; or a name of `sftbench models`" : ""));
+                     std::string(one_name ? "; or a name of `sftbench models`" : ""),
+                 one_name ? Catalog::shipped().models.near(given).name : "");
   }
   return {given, given, {}};
 }

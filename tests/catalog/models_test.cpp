@@ -62,6 +62,9 @@ TEST(ModelCatalogTest, NearNamesAreThoseThatPeopleWrite) {
   EXPECT_EQ(near("meta-llama/Meta-Llama-3.1-8B-Instruct"), "llama3.1-8b itself");
   EXPECT_EQ(near("LLAMA_3.1_8B"), "llama3.1-8b itself");
   EXPECT_EQ(near("HuggingFaceTB/SmolLM2-135M-Instruct"), "smollm2-135m itself");
+  EXPECT_EQ(near("unsloth/llama-3-8b-bnb-4bit"), "llama3-8b itself");
+  EXPECT_EQ(near("unsloth/gemma-2-9b-it-unsloth-bnb-4bit"), "gemma2-9b itself");
+  EXPECT_EQ(near("zephyr-7b-beta"), "mistral-7b-v0.1 by shapes");
   EXPECT_EQ(near("smollm2-136m"), "smollm2-135m");
   EXPECT_EQ(near("ai21labs/Jamba-v0.1"), "");
   EXPECT_EQ(near(""), "");

@@ -183,6 +183,13 @@ TEST(PredictTest, WhatHasNoEffectOnOneEntityIsRefused) {
               HasSubstr("by transformers-bitsandbytes-trl"));
   EXPECT_THAT(of_stack("lora-8bit", "torchtune"),
               HasSubstr("--stack: torchtune has no weights in 8 bits"));
+  const auto of_model = [](const char* method, const char* model) {
+    return output_of_words({"predict", "--method", method, "--model", model, "--set",
+                            "number_gpus=1", "--set", kGpu, "--set", "batch_size=1"});
+  };
+  EXPECT_THAT(of_model("qlora", "unsloth/llama-3-8b-bnb-4bit"), HasSubstr("over 4-bit weights"));
+  EXPECT_THAT(of_model("lora", "unsloth/llama-3-8b-bnb-4bit"), HasSubstr("qlora works"));
+  EXPECT_THAT(of_model("lora", "llama-3.1-8b"), HasSubstr("did you mean 'llama3.1-8b'?"));
   EXPECT_THAT(of_stack("qlora", "transformers-liger"),
               HasSubstr("by transformers-bitsandbytes-liger"));
 }

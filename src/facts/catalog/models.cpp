@@ -141,7 +141,7 @@ class ModelReader {
   std::map<std::string, std::string> sources_;
 };
 
-// "llama27b" of "meta-llama/Llama-2-7b-chat-hf".
+// "llama27b" of "meta-llama/Llama-2-7b-chat-hf" and "unsloth/llama-2-7b-bnb-4bit".
 std::string spelled_alike(std::string_view name) {
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
   std::string letters;
@@ -152,7 +152,8 @@ std::string spelled_alike(std::string_view name) {
   if (letters.starts_with("metallama")) letters.erase(0, 4);
   for (bool shortened = true; shortened;) {
     shortened = false;
-    for (const std::string_view ending : {"hf", "instruct", "chat", "base", "it"}) {
+    for (const std::string_view ending :
+         {"bnb4bit", "unsloth", "hf", "instruct", "chat", "base", "it"}) {
       if (letters.size() <= ending.size() || !letters.ends_with(ending)) continue;
       letters.resize(letters.size() - ending.size());
       shortened = true;

@@ -234,6 +234,9 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
     source.hf_config = read_config(*folder);
   } else if (facts != nullptr && !facts->hf_config.is_null()) {
     source.hf_config = facts->hf_config;
+    // unsloth's copies of models in NF4 are named so.
+    if (name.ends_with("-bnb-4bit"))
+      source.hf_config["quantization_config"] = to_json(Nf4Config{.double_quantized = true});
   } else {
     no_architecture(name, search, facts);
   }
