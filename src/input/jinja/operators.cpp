@@ -64,9 +64,13 @@ Value of_floats(std::string_view operation, double a, double b) {
   }
   if (b == 0) throw TemplateError("float division by zero");
   if (operation == "/") return a / b;
-  if (operation == "//") return std::floor(a / b);
-  const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  // As float_divmod of CPython: 1.0 // 0.1 is 9, although 1.0 / 0.1 is rounded to 10.
+  double rest = std::fmod(a, b);
+  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
+  if (rest == 0) rest = std::copysign(0.0, b);
+  if (operation == "%") return rest;
+  const double quotient = std::round((a - rest) / b);
+  return quotient == 0 ? std::copysign(0.0, a / b) : quotient;
 }
 
 bool has_length(const Value& value) {
