@@ -16,11 +16,17 @@
 namespace sftbench {
 namespace {
 
+// Results go on in a new folder where theirs vanished meanwhile, and so does the log.
+OwnedFd make_log(const std::filesystem::path& path) {
+  std::error_code none;
+  std::filesystem::create_directories(path.parent_path(), none);
+  return make_new_file(path, "write the log");
+}
+
 // spdlog's own file sink follows links.
 class NewFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit NewFileSink(const std::filesystem::path& path)
-      : file_(make_new_file(path, "write the log")) {}
+  explicit NewFileSink(const std::filesystem::path& path) : file_(make_log(path)) {}
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {

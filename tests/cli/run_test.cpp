@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/program.h"
+#include "cli/run_log.h"
 #include "launch/processes_of_test.h"
 #include "results/schema_check.h"
 #include "sftbench/base/file.h"
@@ -109,6 +110,13 @@ TEST_F(RunTest, AValidRunPrintsItsPropertiesAndWritesOneFileAndItsLog) {
   const std::string log = read_file(file.parent_path() / (key + ".log"));
   EXPECT_THAT(log, HasSubstr(" step: 3 epoch "));
   EXPECT_THAT(log, HasSubstr(" end: 3 steps"));
+}
+
+// tests/faults takes the folder away at any instant, also between its probe and the log.
+TEST_F(RunTest, TheLogOfAFolderThatVanishedIsInANewOne) {
+  const fs::path log = folder_ / "results" / kExperiment / "key.growing.log";
+  { const RunLog opened(log); }
+  EXPECT_TRUE(fs::is_regular_file(log));
 }
 
 TEST_F(RunTest, StdoutCarriesDataOnlyInEachFormat) {
